@@ -243,6 +243,14 @@ INSECURE = Setting(
     internal=True,
 )
 
+ROWS = Setting(
+    "KUNGFU_ROWS",
+    _TEXT,
+    "",
+    "file with the rows of this peer (kungfu_tf.ray.run and kungfu_tf.spark.run with data=)",
+    internal=True,
+)
+
 JOB_START = Setting(
     "KUNGFU_JOB_START_TIMESTAMP",
     _TIME,
@@ -320,6 +328,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     MONITOR_TOKEN,
     COMPAT,
     HAS_CONFIG_SERVER,
+    ROWS,
     INSECURE,
     JOB_START,
     PROC_START,

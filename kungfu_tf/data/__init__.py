@@ -2,8 +2,10 @@
 
 from kungfu_tf.data.adapt import adapt
 from kungfu_tf.data.even import even
+from kungfu_tf.data.from_cluster import from_cluster
 from kungfu_tf.data.join import join
+from kungfu_tf.data.parquet import parquet
 from kungfu_tf.data.position import Position
 from kungfu_tf.data.shard import shard
 
-__all__ = ["Position", "adapt", "even", "join", "shard"]
+__all__ = ["Position", "adapt", "even", "from_cluster", "join", "parquet", "shard"]

@@ -21,6 +21,7 @@ def run(
     *,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
+    data: Any = None,
     resources: Mapping[str, float] | None = None,
     strategy: str = "PACK",
     env: Mapping[str, str] | None = None,
@@ -42,6 +43,8 @@ def run(
         np: The number of processes.
         args: Its arguments.
         kwargs: Its keyword arguments.
+        data: A `ray.data.Dataset`. Ray executes it first. Its rows are dealt evenly to the
+            processes, in their order: each gets its part by `kungfu_tf.data.from_cluster`.
         resources: What Ray reserves for each process: `{"CPU": 4, "GPU": 1}`. Default: one CPU.
         strategy: How Ray spreads the processes over its nodes: "PACK" on few, "SPREAD" over many,
             "STRICT_PACK" on one, "STRICT_SPREAD" one on each.
@@ -89,10 +92,16 @@ def run(
     seconds = math.inf if timeout is None else float(timeout)
 
     needed = _ONE_CPU if resources is None else resources
+    shards = None
+    if data is not None:
+        missing.needed("pyarrow", "kungfu_tf.ray.run with data=")
+        from kungfu_tf.engines import ray_rows
+
+        shards = ray_rows.shards_of(data, np)
 
     def attempt(order: Order) -> list[Child]:
         with ray_job.placed(np, needed, strategy, start_timeout) as peers:
-            return ray_job.run(peers, order, seconds)
+            return ray_job.run(peers, order, seconds, shards)
 
     return attempts.run(attempt, order, restarts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -20,6 +21,7 @@ def run(
     num_proc: int | None = None,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
+    data: Any = None,
     spark: Any = None,
     env: Mapping[str, str] | None = None,
     restarts: int = 0,
@@ -38,6 +40,9 @@ def run(
         num_proc: The number of processes. Default: Spark's default parallelism.
         args: The arguments of `fn`.
         kwargs: Its keyword arguments.
+        data: A DataFrame, or an RDD of rows. Spark computes it first, and deals its rows evenly to
+            the processes: each gets its part by `kungfu_tf.data.from_cluster`. With `restarts`
+            Spark computes it again; `cache()` it if that is costly or random.
         spark: The session, a `SparkSession`. Default: the one that is active, or a new one.
         env: Variables for the processes. The caller's settings of kungfu_tf are sent, too.
         restarts: How often all processes are started anew after a failure, to go on from a
@@ -79,15 +84,27 @@ def run(
 
     from kungfu_tf.engines import spark_stage, spark_task
 
-    context = (spark or SparkSession.builder.getOrCreate()).sparkContext
+    session = spark or SparkSession.builder.getOrCreate()
+    context = session.sparkContext
     if num_proc is None:
         np = int(context.defaultParallelism)
     order = orders.new(fn, args, kwargs, env)
     seconds = math.inf if timeout is None else float(timeout)
 
+    if data is None:
+
+        def tasks_of(order: Order) -> Any:
+            stage = context.parallelize(range(np), np).barrier()
+            return stage.mapPartitions(spark_task.of(order))
+
+    else:
+        missing.needed("pyarrow", "kungfu_tf.spark.run with data=")
+        from kungfu_tf.engines import spark_rows
+
+        tasks_of = functools.partial(spark_rows.tasks, spark_rows.frame_of(session, data), np)
+
     def attempt(order: Order) -> list[Child]:
-        stage = context.parallelize(range(np), np).barrier()
-        tasks = stage.mapPartitions(spark_task.of(order))
+        tasks = tasks_of(order)
         return spark_stage.collect(context, tasks, np, start_timeout=start_timeout, timeout=seconds)
 
     return attempts.run(attempt, order, restarts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import ray
 
@@ -21,10 +22,20 @@ class Peer:
         """The address of the peer, and the pid of this process."""
         return self._worker.address, os.getpid()
 
-    def run(self, order: Order) -> Child:
-        """`Worker.run`, in which `ray.init()` finds this cluster."""
-        cluster = ray.get_runtime_context().gcs_address
-        return self._worker.run(order, {"RAY_ADDRESS": cluster})
+    def run(self, order: Order, shard: Any) -> Child:
+        """`Worker.run`, in which `ray.init()` finds this cluster.
+
+        Args:
+            order: The job.
+            shard: The data of the peer, a dataset of Ray, or None.
+        """
+        own = {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
+        if shard is None:
+            return self._worker.run(order, own)
+        from kungfu_tf.engines import ray_rows, row_file
+
+        with row_file.written(ray_rows.batches_of(shard)) as rows:
+            return self._worker.run(order, own, rows)
 
     def stop(self) -> None:
         """`Worker.stop`."""

@@ -59,15 +59,27 @@ def placed(
         yield _started(actors, deadline, start_timeout)
 
 
-def run(peers: Sequence[RayPeer], order: Order, timeout: float) -> list[Child]:
+def run(
+    peers: Sequence[RayPeer], order: Order, timeout: float, shards: Sequence[Any] | None = None
+) -> list[Child]:
     """Runs the peers to their ends. Returns how each child ended, if all ended well.
+
+    Args:
+        peers: The peers, by rank.
+        order: The job.
+        timeout: How many seconds they may take.
+        shards: The data of each.
 
     Raises:
         PeerFailedError: If one did not.
         DeadlineExceededError: If they take longer than `timeout` seconds.
     """
     sent = ray.put(order._replace(peers=tuple(peer.address for peer in peers)))
-    ranks = {peer.actor.run.remote(sent): rank for rank, peer in enumerate(peers)}
+    given = [None] * len(peers) if shards is None else shards
+    ranks = {
+        peer.actor.run.remote(sent, shard): rank
+        for rank, (peer, shard) in enumerate(zip(peers, given, strict=True))
+    }
     try:
         ended = _ends(peers, ranks, timeout, order.grace)
     finally:

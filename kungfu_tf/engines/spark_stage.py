@@ -135,9 +135,10 @@ class _Stage:
 
 
 def has_started(tracker: StatusTracker, group: str, at_once: int) -> bool:
-    """Whether a stage of a job group has started as many tasks, some of which may have ended."""
+    """Whether the last stage of a job has started so many tasks, some of which may have ended."""
     jobs = map(tracker.getJobInfo, tracker.getJobIdsForGroup(group))
-    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    # The last stage of a job; those before it compute what it gets.
+    stages = [tracker.getStageInfo(max(job.stageIds)) for job in jobs if job]
     return any(
         stage is not None and stage.numActiveTasks + stage.numCompletedTasks >= at_once
         for stage in stages

@@ -36,22 +36,35 @@ def of(order: Order) -> Callable[[Iterator[int]], Iterator[Child]]:
     """The tasks of a barrier stage, for `mapPartitions`."""
 
     def task(partition: Iterator[int]) -> Iterator[Child]:
-        context = BarrierTaskContext.get()
-        hosts = [split_address(info.address)[0] for info in context.getTaskInfos()]
-        worker = Worker(_own_address(hosts, context.partitionId()))
-        try:
-            addresses = context.allGather(worker.address)
-            peers = tuple(addresses[index] for index in by_host([*map(host_of, addresses)]))
-            child = worker.run(order._replace(peers=peers), _gpus(context))
-        finally:
-            worker.close()
-        if failures.has_failed(child):
-            if failures.is_consequence(child):  # Spark reports the first failure
-                time.sleep(order.grace)
-            raise spark_failure.packed(results.failed(child))
-        yield child
+        yield ended(order, None)
 
     return task
+
+
+def ended(order: Order, rows: int | None) -> Child:
+    """How the peer of this task of a barrier stage ended.
+
+    Args:
+        order: The job.
+        rows: The descriptor of the peer's rows.
+
+    Raises:
+        Exception: If it failed.
+    """
+    context = BarrierTaskContext.get()
+    hosts = [split_address(info.address)[0] for info in context.getTaskInfos()]
+    worker = Worker(_own_address(hosts, context.partitionId()))
+    try:
+        addresses = context.allGather(worker.address)
+        peers = tuple(addresses[index] for index in by_host([*map(host_of, addresses)]))
+        child = worker.run(order._replace(peers=peers), _gpus(context), rows)
+    finally:
+        worker.close()
+    if failures.has_failed(child):
+        if failures.is_consequence(child):  # Spark reports the first failure
+            time.sleep(order.grace)
+        raise spark_failure.packed(results.failed(child))
+    return child
 
 
 def _own_address(hosts: Sequence[str], mine: int) -> str:

@@ -37,12 +37,13 @@ class Worker:
         self._is_stopped = False
         self._grace = 0.0
 
-    def run(self, order: Order, own: Mapping[str, str]) -> Child:
+    def run(self, order: Order, own: Mapping[str, str], rows: int | None = None) -> Child:
         """Runs the peer with this worker's address until its process has ended.
 
         Args:
             order: The job.
             own: Variables for this peer alone.
+            rows: The descriptor of its rows, see row_file.py.
         """
         self._grace = order.grace
         rank = order.peers.index(self.address)
@@ -54,10 +55,12 @@ class Worker:
             "KUNGFU_SOCKET_DIR": str(sockets),
             config.RUNNER.name: directory.runner,
         }
+        if rows is not None:
+            environ[config.ROWS.name] = f"/proc/self/fd/{rows}"
         try:
             with channel.opened(1) as files, Guard(directory) as guard:
                 channel.write(files.function, order.call)
-                code, pid = self._run(environ, guard, files.function, *files.results)
+                code, pid = self._run(environ, guard, (files.function, *files.results), rows)
                 record = channel.read(files.results[0])
                 sent = None if record is None else bytes(record)
                 return Child(rank, self._host, pid, code, sent)
@@ -89,14 +92,16 @@ class Worker:
         mine = {**{name: os.environ[name] for name in kept}, **told}
         return {**mine, **core_shares.shared_by(int(told["LOCAL_WORLD_SIZE"]), mine)}
 
-    def _run(self, environ: Mapping[str, str], guard: Guard, *files: int) -> tuple[int, int]:
+    def _run(
+        self, environ: Mapping[str, str], guard: Guard, files: tuple[int, ...], rows: int | None
+    ) -> tuple[int, int]:
         """Returns the exit code and the pid of the child."""
         command = programs.command("kungfu_tf.engines.child", [os.getpid(), *files])
         with subprocess.Popen(
             command,
             env={"PYTHONUNBUFFERED": "1", **environ},
             stdin=subprocess.DEVNULL,
-            pass_fds=files,
+            pass_fds=files if rows is None else (*files, rows),
             start_new_session=True,
         ) as child:
             guard.watch(child.pid)

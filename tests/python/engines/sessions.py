@@ -36,12 +36,14 @@ class Engine(NamedTuple):
         run: Its `run(fn, np, **options)`.
         trials: Its `trials(fn, grid, **options)`.
         is_idle: Tells whether it has no work.
+        table: Makes data of the engine of columns, NumPy arrays.
     """
 
     name: str
     run: Callable[..., list[Any]]
     trials: Callable[..., list[Any]]
     is_idle: Callable[[], bool]
+    table: Callable[[Mapping[str, Any]], Any]
 
 
 @contextlib.contextmanager
@@ -56,8 +58,12 @@ def ray_session() -> Iterator[Engine]:
             is_free = ray.available_resources().get("CPU") == SLOTS
             return is_free and all(group["state"] == "REMOVED" for group in groups)
 
+        def table(columns: Mapping[str, Any]) -> Any:
+            rows = zip(*columns.values(), strict=True)
+            return ray.data.from_items([dict(zip(columns, row, strict=True)) for row in rows])
+
         try:
-            yield Engine("ray", kf.ray.run, kf.ray.trials, is_idle)
+            yield Engine("ray", kf.ray.run, kf.ray.trials, is_idle, table)
         finally:
             ray.shutdown()
 
@@ -76,8 +82,15 @@ def spark_session() -> Iterator[Engine]:
         def run(fn: Callable[..., Any], np: int | None, **options: Any) -> list[Any]:
             return kf.spark.run(fn, num_proc=np, **options)
 
+        def is_idle() -> bool:
+            return not tracker.getActiveJobsIds()
+
+        def table(columns: Mapping[str, Any]) -> Any:
+            rows = zip(*(column.tolist() for column in columns.values()), strict=True)
+            return session.createDataFrame(rows, list(columns))
+
         try:
-            yield Engine("spark", run, kf.spark.trials, lambda: not tracker.getActiveJobsIds())
+            yield Engine("spark", run, kf.spark.trials, is_idle, table)
         finally:
             session.stop()
 

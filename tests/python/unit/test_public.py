@@ -98,7 +98,9 @@ PUBLIC = {
     "compression.TopK": "(*, ratio=0.01, at_least=1024)",
     "data.adapt": "(layer, dataset)",
     "data.even": "(dataset, *, cardinality=None, name='even')",
+    "data.from_cluster": "(batch_size)",
     "data.join": "()",
+    "data.parquet": "(files, batch_size, *, columns=None)",
     "data.Position": "(*, epoch=0, sample=0)",
     "data.shard": ("(dataset, *, remainder='drop', shuffle=None, seed=0, position=None)"),
     "elastic.ElasticCallback": "(schedule)",
@@ -253,15 +255,15 @@ PUBLIC = {
     "policy.ScheduledClusterSizePolicy": "(schedule)",
     "policy.Training": "()",
     "ray.run": (
-        "(fn, np, *, args=(), kwargs=None, resources=None, strategy='PACK', env=None, restarts=0, "
-        "start_timeout=300.0, timeout=None)"
+        "(fn, np, *, args=(), kwargs=None, data=None, resources=None, strategy='PACK', env=None, "
+        "restarts=0, start_timeout=300.0, timeout=None)"
     ),
     "ray.trials": (
         "(fn, grid, *, resources=None, env=None, return_errors=False, start_timeout=300.0, "
         "timeout=None)"
     ),
     "spark.run": (
-        "(fn, *, num_proc=None, args=(), kwargs=None, spark=None, env=None, restarts=0, "
+        "(fn, *, num_proc=None, args=(), kwargs=None, data=None, spark=None, env=None, restarts=0, "
         "start_timeout=300.0, timeout=None)"
     ),
     "spark.trials": (

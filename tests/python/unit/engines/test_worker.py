@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import tempfile
 from collections.abc import Iterator
 
 import pytest
@@ -20,9 +21,9 @@ def worker() -> Iterator[Worker]:
     worker.close()
 
 
-def ended(worker: Worker, fn: object) -> Child:
+def ended(worker: Worker, fn: object, rows: int | None = None) -> Child:
     order = orders.new(fn, (), None, None)._replace(peers=(worker.address,))
-    return worker.run(order.again(0), {})
+    return worker.run(order.again(0), {}, rows)
 
 
 def test_it_gets_nothing_of_another_job(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,3 +37,16 @@ def test_it_gets_nothing_of_another_job(worker: Worker, monkeypatch: pytest.Monk
     child = ended(worker, fn)
     assert child.record is not None
     assert pickle.loads(child.record[1:]) == {"KUNGFU_PEERS": worker.address}
+
+
+def test_it_inherits_its_rows(worker: Worker) -> None:
+    def fn() -> bytes:
+        with open(os.environ["KUNGFU_ROWS"], "rb") as file:
+            return file.read()
+
+    with tempfile.TemporaryFile() as file:
+        file.write(b"rows")
+        file.flush()
+        child = ended(worker, fn, file.fileno())
+    assert child.record is not None
+    assert pickle.loads(child.record[1:]) == b"rows"
