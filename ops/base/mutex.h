@@ -1,11 +1,7 @@
-// A mutex and a condition variable that clang's thread-safety analysis understands.
+// A mutex that clang's thread-safety analysis understands.
 
 #pragma once
 
-#include <pthread.h>
-#include <time.h>
-
-#include <chrono>
 #include <mutex>
 
 #if defined(__clang__)
@@ -32,7 +28,6 @@ class CAPABILITY("mutex") Mutex {
   void Unlock() RELEASE() { mu_.unlock(); }
 
  private:
-  friend class CondVar;
   std::mutex mu_;
 };
 
@@ -45,34 +40,6 @@ class SCOPED_CAPABILITY MutexLock {
 
  private:
   Mutex* const mu_;
-};
-
-// A wait may end for no reason: callers loop over their condition. Not std::condition_variable: it waits by the steady
-// clock through a function that glibc has only since 2.30.
-class CondVar {
- public:
-  CondVar() {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&cv_, &attributes);
-    pthread_condattr_destroy(&attributes);
-  }
-  ~CondVar() { pthread_cond_destroy(&cv_); }
-  CondVar(const CondVar&) = delete;
-  CondVar& operator=(const CondVar&) = delete;
-
-  void WaitUntil(Mutex* mu, std::chrono::steady_clock::time_point when) REQUIRES(mu) {
-    const auto since_boot = when.time_since_epoch();
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(since_boot);
-    const std::chrono::nanoseconds rest = since_boot - seconds;
-    const timespec until{static_cast<time_t>(seconds.count()), static_cast<long>(rest.count())};
-    pthread_cond_timedwait(&cv_, mu->mu_.native_handle(), &until);
-  }
-  void NotifyAll() { pthread_cond_broadcast(&cv_); }
-
- private:
-  pthread_cond_t cv_;
 };
 
 }  // namespace kungfu

@@ -1,12 +1,11 @@
 // Threads that do the core's work while they wait for it.
 
-#include <atomic>
 #include <functional>
 #include <optional>
-#include <string>
 
 #include "ops/base/deadline.h"
-#include "ops/base/mutex.h"
+#include "ops/base/event.h"
+#include "ops/base/status.h"
 #include "ops/c_api/kungfu.h"
 #include "ops/c_api/last_error.h"
 #include "ops/peer/default_peer.h"
@@ -22,28 +21,21 @@ class Ending {
  public:
   static void Done(void* self, int code, const char* message) {
     auto* ending = static_cast<Ending*>(self);
-    MutexLock lock(&ending->mu_);
-    ending->code_ = static_cast<Code>(code);
-    ending->message_ = message;
-    ending->over_ = true;
-    ending->changed_.NotifyAll();
+    if (static_cast<Code>(code) != Code::kOk) ending->status_ = Status(static_cast<Code>(code), message);
+    ending->over_.Happen();
   }
 
-  bool over() const { return over_.load(std::memory_order_acquire); }
+  bool over() const { return over_.happened(); }
 
-  // When it is known, and Done has let go of this object.
-  Status Await() {
-    MutexLock lock(&mu_);
-    while (!over()) changed_.WaitUntil(&mu_, After(kAsLongAsItTakes));
-    return Status(code_, message_);
+  const Status& Await() {
+    while (!over_.AwaitUntil(After(kAsLongAsItTakes))) {
+    }
+    return status_;
   }
 
  private:
-  std::atomic<bool> over_{false};
-  Mutex mu_;
-  CondVar changed_;
-  Code code_ GUARDED_BY(mu_) = Code::kOk;
-  std::string message_ GUARDED_BY(mu_);
+  Event over_;
+  Status status_;  // once it is over
 };
 
 }  // namespace

@@ -2,13 +2,14 @@
 
 #pragma once
 
+#include <condition_variable>
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "ops/base/deadline.h"
-#include "ops/base/mutex.h"
 #include "ops/transport/event_loop.h"
 #include "tests/cpp/testing.h"
 
@@ -29,30 +30,25 @@ class Guarded {
   }
   template <typename Change>
   void Update(const Change& change) {
-    MutexLock lock(&mu_);
+    const std::lock_guard<std::mutex> lock(mu_);
     change(value_);
-    changed_.NotifyAll();
+    changed_.notify_all();
   }
   T Get() const {
-    MutexLock lock(&mu_);
+    const std::lock_guard<std::mutex> lock(mu_);
     return value_;
   }
   // Whether `condition` came true in time.
   template <typename Condition>
   [[nodiscard]] bool Await(const Condition& condition) const {
-    const Deadline deadline = After(kPatience);
-    MutexLock lock(&mu_);
-    while (!condition(value_)) {
-      if (Clock::now() >= deadline) return false;
-      changed_.WaitUntil(&mu_, deadline);
-    }
-    return true;
+    std::unique_lock<std::mutex> lock(mu_);
+    return changed_.wait_for(lock, kPatience, [&] { return condition(value_); });
   }
 
  private:
-  mutable Mutex mu_;
-  mutable CondVar changed_;
-  T value_ GUARDED_BY(mu_);
+  mutable std::mutex mu_;
+  mutable std::condition_variable changed_;
+  T value_;  // guarded by mu_
 };
 
 inline std::unique_ptr<EventLoop> NewLoop() {
