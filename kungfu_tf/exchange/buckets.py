@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -31,6 +32,21 @@ def check_op(op: str) -> None:
     """
     if op not in ("mean", "sum"):
         raise ValueError(f"op is 'mean' or 'sum' for gradients, not {op!r}")
+
+
+def check_predivide(predivide: Any, op: str) -> None:
+    """Checks the argument of that name.
+
+    Raises:
+        TypeError: If it is not a number.
+        ValueError: If it is not positive and finite, or `op` is not "mean".
+    """
+    if not isinstance(predivide, (int, float)):
+        raise TypeError(f"predivide is a number, not {predivide!r}")
+    if not 0 < predivide < math.inf:
+        raise ValueError(f"predivide must be positive and finite, not {predivide}")
+    if predivide != 1 and op != "mean":
+        raise ValueError(f"predivide is for means of gradients, not for op={op!r}")
 
 
 def plan(gradients: Sequence[Any], variables: Sequence[Any], bucket_bytes: int) -> list[list[int]]:

@@ -21,9 +21,9 @@ class Cast(Codec):
     ```
 
     "bfloat16" has the range of float32, and 8 bits of precision. "float16" has 11 bits, and becomes
-    infinite beyond 65504: give it a loss scale that adapts, or clip what each peer has. Gradients
-    that have 16 bits already travel as they are. Each bucket is sent as soon as it is complete,
-    while the backward pass goes on.
+    infinite beyond 65504: give it a loss scale that adapts, clip what each peer has, or give the
+    optimizer a `predivide`. Gradients that have 16 bits already travel as they are. Each bucket is
+    sent as soon as it is complete, while the backward pass goes on.
 
     It keeps no state. Horovod's `Compression.fp16` is `Cast("float16")`.
 

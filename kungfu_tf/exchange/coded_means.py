@@ -44,7 +44,8 @@ def with_coded(
         op: "mean" or "sum".
     """
     coded = [i for i, g in enumerate(gradients) if g is not None and means[i] is None]
-    sent, trained = [gradients[i] for i in coded], [variables[i] for i in coded]
+    sent = [tf.convert_to_tensor(gradients[i]) for i in coded]
+    trained = [variables[i] for i in coded]
     channel = Channel(
         name,
         agree=[*agree, codec.number],

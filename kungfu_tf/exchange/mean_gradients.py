@@ -17,6 +17,7 @@ from kungfu_tf.exchange.measured_norms import Norms
 from kungfu_tf.exchange.sparse_rows import mean_of_unique_rows
 from kungfu_tf.ops import group, kernels, members, norms
 from kungfu_tf.ops.gradient_values import unique_rows
+from kungfu_tf.ops.scaling import scaled
 from kungfu_tf.replicas import sample_weights
 
 
@@ -30,21 +31,24 @@ def mean_gradients(
     measured: Norms | None = None,
     sums_rows: bool = False,
     op: str = "mean",
+    predivide: float = 1.0,
     compression: Codec | None = None,
 ) -> list[Any]:
     """Returns the means over the peers, or their sums, in the order given; None stays None.
 
     Each gradient passes these steps, once:
 
-    1. `plan` puts it into a bucket. A bucket is sent when its gradients are ready, while the
+    1. It is divided by `predivide`.
+    2. `plan` puts it into a bucket. A bucket is sent when its gradients are ready, while the
        backward pass computes the next ones.
-    2. `unique_rows` adds up its rows of one index, if it is sparse and the optimizer allows it.
-    3. `weighted` multiplies it by this peer's weight, within `sample_weights.samples`. Elsewhere
+    3. `unique_rows` adds up its rows of one index, if it is sparse and the optimizer allows it.
+    4. `weighted` multiplies it by this peer's weight, within `sample_weights.samples`. Elsewhere
        peers count alike.
-    4. Its bucket is exchanged. The norms of what is sent and received are measured on the way. In a
+    5. Its bucket is exchanged. The norms of what is sent and received are measured on the way. In a
        function all dense buckets end together: either all of them have a mean, or none has.
+    6. The result is multiplied by `predivide`.
 
-    With a codec, dense gradients pass the steps of `coded_means.py` instead.
+    With a codec, dense gradients pass the steps of `coded_means.py` instead of those from 2 to 5.
 
     A process that is alone gets the gradients back as they are: nothing is added to the program.
 
@@ -58,6 +62,7 @@ def mean_gradients(
         measured: The norms to add to; None: they are not measured.
         sums_rows: Whether rows of one index may be added up: see `Algorithm.sums_rows`.
         op: "mean" or "sum". Norms are measured of means only.
+        predivide: A positive number. Norms are those of divided gradients.
         compression: The codec by which dense gradients travel; None: as they are, as they do with
             `kungfu-run -verify`. With a codec no norms are measured.
 
@@ -65,15 +70,17 @@ def mean_gradients(
         InvalidArgumentError: If a gradient is of a loss that is no scalar.
         tf.errors.InvalidArgumentError: If peers have other variables, or gradients of others.
     """
-    means = list(gradients)
     if peer.is_single_process():
-        return means
+        return list(gradients)
     sums.refuse(gradients, variables)
-    weight = sample_weights.current()
+    divided = [scaled(gradient, 1.0 / predivide) for gradient in gradients]
     agree = [members.identity(variables, union.kinds_of(gradients)), context.current().members]
-    if compression is not None and not config.VERIFY.get():
+    if compression is None or config.VERIFY.get():
+        exchange = _Exchange(name, agree, step, measured, op)
+        means = _exchanged(divided, variables, bucket_bytes, exchange, sums_rows)
+    else:
         rows = mean_gradients(
-            [g if _is_sparse(g) else None for g in gradients],
+            [g if _is_sparse(g) else None for g in divided],
             variables,
             bucket_bytes=bucket_bytes,
             name=name and f"{name}/rows",
@@ -81,9 +88,9 @@ def mean_gradients(
             sums_rows=sums_rows,
             op=op,
         )
-        return with_coded(
+        means = with_coded(
             rows,
-            gradients,
+            divided,
             variables,
             compression,
             bucket_bytes=bucket_bytes,
@@ -92,15 +99,32 @@ def mean_gradients(
             agree=agree,
             op=op,
         )
+    return [scaled(mean, predivide) for mean in means]
+
+
+def _exchanged(
+    gradients: Sequence[Any],
+    variables: Sequence[Any],
+    bucket_bytes: int,
+    whole: _Exchange,
+    sums_rows: bool,
+) -> list[Any]:
+    """Those of `mean_gradients` that travel as they are.
+
+    Args:
+        gradients: As for `mean_gradients`.
+        variables: As for `mean_gradients`.
+        bucket_bytes: As for `mean_gradients`.
+        whole: The exchange, of which those of the buckets are parts.
+        sums_rows: As for `mean_gradients`.
+    """
+    weight, means = sample_weights.current(), list(gradients)
     buckets = plan(gradients, variables, bucket_bytes)
     together = kernels.Exchange.of(sum(not _is_sparse(gradients[b[0]]) for b in buckets))
     for number, bucket in enumerate(buckets):
-        bucket_name = None if name is None else f"{name}/{number}"
         mine = [gradients[i] for i in bucket]
         is_sparse = _is_sparse(mine[0])  # then it is alone in its bucket
-        exchange = _Exchange(
-            bucket_name, agree, step, measured, op, None if is_sparse else together
-        )
+        exchange = whole.part(number, None if is_sparse else together)
         if is_sparse and sums_rows:
             mine = [unique_rows(mine[0])]
         sent = sample_weights.weighted(mine, weight)
@@ -117,7 +141,7 @@ def mean_gradients(
 
 @dataclasses.dataclass(frozen=True)
 class _Exchange:
-    """The exchange of one bucket.
+    """The exchange of all buckets, or of one.
 
     Attributes:
         name: The name of its operations, as for `mean_gradients`, like the rest.
@@ -133,7 +157,12 @@ class _Exchange:
     step: Any
     measured: Norms | None
     op: str
-    together: kernels.Exchange | None
+    together: kernels.Exchange | None = None
+
+    def part(self, number: int, together: kernels.Exchange | None) -> _Exchange:
+        """That of the bucket with this number."""
+        name = None if self.name is None else f"{self.name}/{number}"
+        return dataclasses.replace(self, name=name, together=together)
 
     def dense(self, sent: list[Any]) -> list[Any]:
         """The results for dense tensors."""

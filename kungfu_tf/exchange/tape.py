@@ -10,7 +10,12 @@ import tensorflow as tf
 from kungfu_tf import context, groups, peer
 from kungfu_tf.exchange import sums, union
 from kungfu_tf.exchange.alone_among_several import warn_if_alone
-from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes, check_op
+from kungfu_tf.exchange.buckets import (
+    DEFAULT_BUCKET_BYTES,
+    check_bucket_bytes,
+    check_op,
+    check_predivide,
+)
 from kungfu_tf.exchange.codec import Codec, check_codec
 from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.groups import Group, check_group
@@ -31,14 +36,16 @@ class DistributedGradientTape:
             means over the samples of all peers, if each peer's loss is the mean over its own. A
             peer without samples has the weight 0. Default: peers count alike.
         op: "mean"; or "sum", which is `size` times as much.
+        predivide: As for `SynchronousSGDOptimizer`.
         group: The peers of the means, of which this is one (`kungfu_tf.Group`); None: all.
         compression: As for `SynchronousSGDOptimizer`. Make the codec once, outside of the step: it
             keeps its state itself (`codec.state`), and tapes live for one step.
 
     Raises:
-        TypeError: If `tape` is not a `tf.GradientTape`, `bucket_bytes` not an integer,
-            `compression` no codec, or `group` no group.
-        ValueError: If `bucket_bytes` is not positive, or there is no such `op`.
+        TypeError: If `tape` is not a `tf.GradientTape`, `bucket_bytes` not an integer, `predivide`
+            no number, `compression` no codec, or `group` no group.
+        ValueError: If `bucket_bytes` or `predivide` is not positive, there is no such `op`, or
+            `predivide` goes with a sum.
 
     Example:
 
@@ -59,6 +66,7 @@ class DistributedGradientTape:
         bucket_bytes: int = DEFAULT_BUCKET_BYTES,
         samples: Any = None,
         op: str = "mean",
+        predivide: float = 1.0,
         group: Group | None = None,
         compression: Codec | None = None,
     ) -> None:
@@ -66,6 +74,7 @@ class DistributedGradientTape:
             raise TypeError(f"not a tf.GradientTape: {tape!r}")
         check_bucket_bytes(bucket_bytes)
         check_op(op)
+        check_predivide(predivide, op)
         check_codec(compression)
         check_group(group)
         warn_if_alone()
@@ -73,6 +82,7 @@ class DistributedGradientTape:
         self._bucket_bytes = bucket_bytes
         self._samples = samples
         self._op = op
+        self._predivide = predivide
         self._group = group
         self._compression = compression
         self._weight: Any = None
@@ -120,6 +130,7 @@ class DistributedGradientTape:
             variables,
             bucket_bytes=self._bucket_bytes,
             op=self._op,
+            predivide=self._predivide,
             compression=codec,
         )
 

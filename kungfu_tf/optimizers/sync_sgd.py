@@ -11,7 +11,12 @@ import tensorflow as tf
 from kungfu_tf import groups
 from kungfu_tf.exchange.accumulation import Accumulation, check_steps
 from kungfu_tf.exchange.algorithm import Algorithm
-from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes, check_op
+from kungfu_tf.exchange.buckets import (
+    DEFAULT_BUCKET_BYTES,
+    check_bucket_bytes,
+    check_op,
+    check_predivide,
+)
 from kungfu_tf.exchange.codec import Codec, check_codec
 from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.exchange.wrap import check_accumulates, wrap
@@ -32,12 +37,14 @@ class SynchronousSGD(Algorithm):
         *,
         monitor: bool = False,
         op: str = "mean",
+        predivide: float = 1.0,
         accumulation: Accumulation | None = None,
         compression: Codec | None = None,
     ) -> None:
         self.bucket_bytes = bucket_bytes
         self.monitor = monitor
         self.op = op
+        self.predivide = predivide
         self.accumulation = accumulation
         self.compression = None if compression is None else compression.anew()
 
@@ -69,6 +76,7 @@ class SynchronousSGD(Algorithm):
             step=step,
             sums_rows=self.sums_rows,
             op=self.op,
+            predivide=self.predivide,
             compression=self.compression,
         )
 
@@ -85,6 +93,7 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
     bucket_bytes: int = DEFAULT_BUCKET_BYTES,
     monitor: bool = False,
     op: str = "mean",
+    predivide: float = 1.0,
     steps_per_update: int = 1,
     group: Group | None = None,
     compression: Codec | None = None,
@@ -132,6 +141,8 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
         monitor: Whether the exchange counts towards the throughput: see `kungfu_tf.calc_stats`.
         op: "mean"; or "sum", which is `size` times as much, for losses that are sums over the
             batch of all peers, or already divided by its size. `kungfu-run -verify` expects means.
+        predivide: What each peer divides its gradients by before they travel; the means are
+            multiplied by it. So large gradients stay finite in few bits. It goes with means.
         steps_per_update: How many steps of an optimizer of Keras 2 or tf-keras make one update, of
             the mean of their gradients. Only then is anything sent. Each of them counts as an
             iteration, and what is left at the end is dropped. An optimizer of Keras 3 has
@@ -148,10 +159,11 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
         The same object.
 
     Raises:
-        TypeError: If `optimizer` is not an optimizer, `bucket_bytes` is not an integer, or
-            `compression` is no codec.
-        ValueError: If it is wrapped already, `bucket_bytes` is not positive, there is no such `op`,
-            or the optimizer is not of Keras 2 and `steps_per_update` is not 1.
+        TypeError: If `optimizer` is not an optimizer, `bucket_bytes` is not an integer, `predivide`
+            is not a number, or `compression` is no codec.
+        ValueError: If it is wrapped already, `bucket_bytes` or `predivide` is not positive, there
+            is no such `op`, `predivide` goes with a sum, or the optimizer is not of Keras 2 and
+            `steps_per_update` is not 1.
 
     Example:
 
@@ -162,6 +174,7 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
     """
     check_bucket_bytes(bucket_bytes)
     check_op(op)
+    check_predivide(predivide, op)
     check_codec(compression)
     check_steps(steps_per_update)
 
@@ -171,6 +184,7 @@ def SynchronousSGDOptimizer(  # noqa: N802 (the name that KungFu has)
             bucket_bytes,
             monitor=monitor,
             op=op,
+            predivide=predivide,
             accumulation=accumulation,
             compression=compression,
         )

@@ -10,6 +10,7 @@ ROUNDS = (
     "all_reduce.py",
     "auto.py",
     "elastic.py",
+    "groups.py",
     "monitoring.py",
     "straggler.py",
     "strategies.py",

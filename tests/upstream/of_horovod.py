@@ -44,7 +44,7 @@ def run(checkout: Path, python: str, only: str, limit: float) -> int:
         if peers == "n/a":
             print(f"n/a   {file}  ({others[0]})", flush=True)
             continue
-        cannot = dict([others]) if others else {}
+        cannot = dict.fromkeys(others[0].split(), others[1]) if others else {}
         for size in peers.split():
             failed += _report(file, size, _run(checkout / file, python, size, limit), cannot)
     for file, compat in ELASTIC.items():

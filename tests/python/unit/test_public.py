@@ -22,7 +22,8 @@ TESTS = Path(__file__).parents[2]
 # All that is public, and how it may be called; None: a module, an error, or an enumeration.
 PUBLIC = {
     "DistributedGradientTape": (
-        "(tape, *, bucket_bytes=26214400, samples=None, op='mean', group=None, compression=None)"
+        "(tape, *, bucket_bytes=26214400, samples=None, op='mean', predivide=1.0, group=None, "
+        "compression=None)"
     ),
     "Group": "(ranks)",
     "Monitor": (
@@ -241,8 +242,8 @@ PUBLIC = {
         "(optimizer, *, alpha=0.1, momentum=0.0, group=None)"
     ),
     "optimizers.SynchronousSGDOptimizer": (
-        "(optimizer, *, bucket_bytes=26214400, monitor=False, op='mean', steps_per_update=1, "
-        "group=None, compression=None)"
+        "(optimizer, *, bucket_bytes=26214400, monitor=False, op='mean', predivide=1.0, "
+        "steps_per_update=1, group=None, compression=None)"
     ),
     "optimizers.wrap": "(optimizer, make_algorithm, *, group=None)",
     "policy.BasePolicy": "()",

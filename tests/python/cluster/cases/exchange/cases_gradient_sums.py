@@ -1,4 +1,4 @@
-"""op="sum": an update by the sum of all peers' gradients, and one by it with a rate of 1/size."""
+"""Sums in place of means, and means of gradients that were divided before they travelled."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from harness import each
 from support import raised_by
 
 import kungfu_tf as kf
+from kungfu_tf.ops.gradient_values import values_of, with_values
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
 
 JOBS = [{"np": 2}, {"np": 4}]
@@ -71,6 +72,58 @@ def case_fit():
     )
     run = training.fit(training.dense_model(), optimizer, training.mine(data))
     assert training.differences(run, single, 1e-12) == []
+
+
+@each(kind=["dense", "sparse"])
+def case_what_is_divided_first_stays_finite(kind):
+    """Beyond what float16 holds, by factors of two: the means are exact."""
+    expected = 2.0**17 * sum_of(kind) / kf.size()
+    for predivide in (1, 256.0):
+        weight = tf.Variable(tf.zeros([ROWS, 2]))
+        plain = tf.compat.v1.train.GradientDescentOptimizer(1.0)
+        optimizer = SynchronousSGDOptimizer(
+            plain, predivide=predivide, compression=kf.compression.Cast("float16")
+        )
+        gradient = GRADIENTS[kind](kf.rank())
+        values = 2.0**17 * tf.cast(values_of(gradient), tf.float32)
+        optimizer.apply_gradients([(with_values(gradient, values), weight)])
+        if predivide == 1 and kind == "dense":
+            assert np.isinf(weight.numpy()).all()
+        else:  # sparse rows travel as they are
+            np.testing.assert_array_equal(weight.numpy(), -expected.astype(np.float32))
+
+
+@each(mode=["eager", "function"])
+def case_what_is_divided_first_loses_its_last_bits(mode):
+    """The smallest float16 has no quarter."""
+    weight = tf.Variable(np.zeros(2, np.float16))
+    smallest = np.float16(2**-24)
+
+    def run():
+        with kf.DistributedGradientTape(tf.GradientTape(), predivide=4) as tape:
+            loss = tf.reduce_sum(weight * np.array([smallest, 4 * smallest], np.float16))
+        return tape.gradient(loss, weight)
+
+    mean = (tf.function(run) if mode == "function" else run)()
+    np.testing.assert_array_equal(mean, np.array([0, 4 * smallest], np.float16))
+
+
+@each(
+    wrong=[
+        {"predivide": 0},
+        {"predivide": -2.0},
+        {"predivide": 1e999},
+        {"predivide": 2.0, "op": "sum"},
+        {"predivide": "2"},
+    ]
+)
+def case_no_such_factor(wrong):
+    kind = TypeError if wrong["predivide"] == "2" else ValueError
+    for make in (
+        lambda: SynchronousSGDOptimizer(keras.optimizers.SGD(0.1), **wrong),
+        lambda: kf.DistributedGradientTape(tf.GradientTape(), **wrong),
+    ):
+        assert "predivide" in str(raised_by(kind, make))
 
 
 def case_no_such_reduction():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tensorflow as tf
+from harness import each, exhaustive
 from support import raised_by
 
 import kungfu_tf as kf
@@ -32,6 +33,33 @@ def case_the_next_operations():
     if kf.rank() == 1:
         raised_by(TooLate, lambda: kf.ops.all_reduce(1.0, name="in a cond"))
     assert kf.ops.all_reduce(1.0, name="in a cond") == kf.size()
+
+
+@each(kind=["reduce", "gather", "broadcast", "exchange"])
+@exhaustive()
+def case_what_one_has_given_up_is_an_error_of_the_others(kind):
+    """They get no sum of this call and of the next one."""
+
+    def call(number):
+        x = tf.fill([kf.size()], 10 * number + kf.rank())
+        run = {
+            "reduce": lambda: kf.ops.all_reduce(x, name=kind)[:1],
+            "gather": lambda: kf.ops.all_gather(x, name=kind)[:, 0],
+            "broadcast": lambda: kf.ops.broadcast(x, root=1, name=kind)[:1],
+            "exchange": lambda: kf.ops.all_to_all(x, name=kind),
+        }
+        return run[kind]().numpy().tolist()
+
+    if kf.rank() == 0:
+        assert "rank 1" in raised_by(TooLate, lambda: call(7))
+        kf.ops.save_variable(0, name=f"gave up {kind}")
+    else:
+        kf.ops.request_variable(0, name=f"gave up {kind}", shape=[], dtype=tf.int32, timeout=90)
+        raised_by(TooLate, lambda: call(7))
+    for number in range(3):
+        of_ranks = [10 * number + rank for rank in range(kf.size())]
+        expected = {"reduce": [sum(of_ranks)], "broadcast": of_ranks[1:2]}
+        assert call(number) == expected.get(kind, of_ranks)
 
 
 def case_in_eager_code():
