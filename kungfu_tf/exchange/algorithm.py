@@ -70,9 +70,11 @@ class Algorithm:
             methods below; None: each step is an update. It is for Keras 2.
         group: The peers among which the methods below are called; None: all.
         compression: The codec of what it exchanges, which must be the same on all peers; None.
+        is_sharded: Whether each peer updates some of the variables only, and has their slots.
     """
 
     keeps_equal: ClassVar[bool] = False
+    is_sharded: ClassVar[bool] = False
     meets: ClassVar[Meets] = Meets.EVERY_STEP
     schedule: Schedule | None = None
     accumulation: Accumulation | None = None

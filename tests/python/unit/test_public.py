@@ -237,6 +237,7 @@ PUBLIC = {
     ),
     "optimizers.PairAveragingOptimizer": "(optimizer, *, fuse_requests=True, group=None)",
     "optimizers.PushSumOptimizer": "(optimizer, *, topology, group=None)",
+    "optimizers.ShardedOptimizer": "(optimizer, *, bucket_bytes=26214400, group=None)",
     "optimizers.SynchronousAveragingOptimizer": (
         "(optimizer, *, alpha=0.1, momentum=0.0, group=None)"
     ),
