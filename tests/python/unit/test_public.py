@@ -282,6 +282,7 @@ PUBLIC = {
     "topology.from_networkx": "(graph)",
     "topology.fully_connected": "()",
     "topology.grid": "(*, torus=False)",
+    "topology.hierarchical": "(across, local_size, *, within=None)",
     "topology.hypercube": "()",
     "topology.metropolis": "(edges)",
     "topology.one_peer": "(topology)",
