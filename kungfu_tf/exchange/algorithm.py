@@ -207,6 +207,15 @@ class Algorithm:
         go, and at its end.
         """
 
+    def rest(self) -> None:
+        """Lets the others know that this peer takes no step before they meet. Eager.
+
+        `fit` calls it when this peer's epoch has no more batches. Others may still train.
+        """
+
+    def settle(self) -> None:
+        """Waits until what the peers have begun is done, before `evaluated`. Eager; all call it."""
+
     def finish(self) -> None:
         """Ends what was begun since the last meeting. Eager; all peers call it.
 

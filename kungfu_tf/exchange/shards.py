@@ -190,7 +190,7 @@ class Shards:
 
     def gather(self, *, name: str) -> None:
         """Gives rank 0 all slots, in the memory of its host. Eager; all peers call it."""
-        self._drop()
+        self.drop()
         whole: dict[int, Array] = {}
         for dtype, keys in self._by_dtype().items():
             mine = [self._slots[key] for key in keys if self._slots[key].is_mine]
@@ -211,14 +211,15 @@ class Shards:
             value = ops.broadcast(value, root=int(holders[0]), name=f"{name}/{number}").numpy()
             if slot.is_mine:
                 slot.variable.assign(value)
-        self._drop()
+        self.drop()
+
+    def drop(self) -> None:
+        """Lets go of the slots of others."""
+        self._others, self._update = {}, None
 
     def _keep(self, values: Mapping[int, Array]) -> None:
         self._others = {k: v for k, v in values.items() if not self._slots[k].is_mine}
         self._update = int(self._updates.numpy())
-
-    def _drop(self) -> None:
-        self._others, self._update = {}, None
 
     def _has_others(self) -> bool:
         """Whether it has the slots of all other peers, as they are now."""

@@ -16,6 +16,7 @@ from kungfu_tf.optimizers.gradient_variance import MonitorGradientVarianceOptimi
 from kungfu_tf.optimizers.local_sgd import LocalSGDOptimizer
 from kungfu_tf.optimizers.noise_scale import MonitorGradientNoiseScaleOptimizer
 from kungfu_tf.optimizers.pair_averaging import PairAveragingOptimizer
+from kungfu_tf.optimizers.parameter_server import ParameterServerOptimizer
 from kungfu_tf.optimizers.push_sum import PushSumOptimizer
 from kungfu_tf.optimizers.sharded import ShardedOptimizer
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGDOptimizer
@@ -34,6 +35,7 @@ __all__ = [
     "MonitorGradientNoiseScaleOptimizer",
     "MonitorGradientVarianceOptimizer",
     "PairAveragingOptimizer",
+    "ParameterServerOptimizer",
     "PushSumOptimizer",
     "ShardedOptimizer",
     "SynchronousAveragingOptimizer",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import tensorflow as tf
 
 from kungfu_tf import context, errors, groups, peer
+from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.buckets import DEFAULT_BUCKET_BYTES, check_bucket_bytes
 from kungfu_tf.exchange.keras3_shards import Keras3Shards
 from kungfu_tf.exchange.shards import Shards
@@ -147,17 +148,40 @@ def ShardedOptimizer(  # noqa: N802 (as the other optimizers)
     ```
     """
     check_bucket_bytes(bucket_bytes)
+    again = functools.partial(ShardedOptimizer, bucket_bytes=bucket_bytes, group=group)
+    make = functools.partial(ShardedSGD, bucket_bytes)
+    return wrap_in_shards(_NAME, optimizer, Keras3Shards, make, again, group=group)
+
+
+def wrap_in_shards(
+    title: str,
+    optimizer: Optimizer,
+    mixin: type,
+    make_algorithm: Callable[[], Algorithm],
+    again: Callable[[Any], Any],
+    *,
+    group: Group | None = None,
+) -> Optimizer:
+    """`wrap` of an optimizer of Keras 3 of which each peer has the slots of some variables.
+
+    Args:
+        title: What the program calls, for messages.
+        optimizer: As for `ShardedOptimizer`.
+        mixin: `Keras3Shards`, or a class that is derived from it.
+        make_algorithm: As for `wrap`. The algorithm has `shards`.
+        again: Wraps a copy of the optimizer.
+        group: As for `wrap`.
+    """
     inner: Any = generations.innermost(optimizer)
-    _check(inner)
+    _check(inner, title)
     plain = type(inner)
     if not generations.is_wrapped(optimizer):  # else `wrap` says so
-        inner.__class__ = generations.subclass(Keras3Shards, plain)
+        inner.__class__ = generations.subclass(mixin, plain)
     try:
-        wrapped = wrap(optimizer, lambda: ShardedSGD(bucket_bytes), group=group)
+        wrapped = wrap(optimizer, make_algorithm, group=group)
     except BaseException:
         inner.__class__ = plain
         raise
-    again = functools.partial(ShardedOptimizer, bucket_bytes=bucket_bytes, group=group)
     for part in generations.parts_of(wrapped):
         type(part).kungfu_wrap = staticmethod(again)
     if inner.built:
@@ -165,17 +189,17 @@ def ShardedOptimizer(  # noqa: N802 (as the other optimizers)
     return wrapped
 
 
-def _check(optimizer: Any) -> None:
+def _check(optimizer: Any, title: str) -> None:
     name = type(optimizer).__name__
     known = [p.module.optimizers for p in generations.packages() if p.generation == 3]
     if not any(isinstance(optimizer, optimizers.Optimizer) for optimizers in known):
-        raise TypeError(f"{_NAME}: an optimizer of Keras 3, not {optimizer!r} ({name})")
+        raise TypeError(f"{title}: an optimizer of Keras 3, not {optimizer!r} ({name})")
     if getattr(optimizer, "optimizers", None):
         raise errors.UnimplementedError(
-            f"{_NAME}: {name} consists of several optimizers. Take SynchronousSGDOptimizer"
+            f"{title}: {name} consists of several optimizers. Take SynchronousSGDOptimizer"
         )
     if optimizer.use_ema:
         raise errors.UnimplementedError(
-            f"{_NAME}: {name} has use_ema, whose averages are of all variables. Leave it "
+            f"{title}: {name} has use_ema, whose averages are of all variables. Leave it "
             "away, or take SynchronousSGDOptimizer"
         )

@@ -236,6 +236,7 @@ PUBLIC = {
         "(optimizer, *, monitor_interval=1, group=None, compression=None)"
     ),
     "optimizers.PairAveragingOptimizer": "(optimizer, *, fuse_requests=True, group=None)",
+    "optimizers.ParameterServerOptimizer": "(optimizer, *, staleness=None)",
     "optimizers.PushSumOptimizer": "(optimizer, *, topology, group=None)",
     "optimizers.ShardedOptimizer": "(optimizer, *, bucket_bytes=26214400, group=None)",
     "optimizers.SynchronousAveragingOptimizer": (
