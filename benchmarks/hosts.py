@@ -1,41 +1,61 @@
-"""Starts a program on two hosts: network namespaces with a cable between them. For root.
+"""Starts a program on several hosts: network namespaces with cables to one switch. For root.
 
-two_hosts.py PEERS PROGRAM...
+hosts.py [--hosts 2] [--rate RATE] PEERS PROGRAM...
 
-So many processes, half of them on each, by kungfu-run. Ends with code 0 if all did.
+So many processes, an equal part of them on each, by kungfu-run. RATE limits each cable in both
+directions, as `tc` has it: 100mbit, 1gbit. Ends with code 0 if all hosts' runners did.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import secrets
 import signal
 import subprocess
 import sys
 import uuid
+from collections.abc import Sequence
 
-HOSTS = ("10.77.0.1", "10.77.0.2")
+BURST, LATENCY = "64kb", "50ms"  # of a limited cable: bytes at once, the longest queue
 
 
 def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True)
 
 
-def join(first: str, second: str) -> None:
-    """Makes the namespaces and lays the cable."""
-    for name in (first, second):
+def address(number: int) -> str:
+    return f"10.77.0.{number + 1}"
+
+
+def join(switch: str, names: Sequence[str], rate: str | None) -> None:
+    """Makes the namespaces, and lays a cable from each host to the switch."""
+    for name in (switch, *names):
         ip("netns", "add", name)
-    cable = ["eth0", "netns", first, "type", "veth", "peer", "name", "eth0", "netns", second]
-    ip("link", "add", *cable)
-    for name, address in zip((first, second), HOSTS, strict=True):
-        ip("-n", name, "address", "add", f"{address}/24", "dev", "eth0")
-        for device in ("eth0", "lo"):
-            ip("-n", name, "link", "set", device, "up")
+        ip("-n", name, "link", "set", "lo", "up")
+    ip("-n", switch, "link", "add", "bridge", "type", "bridge")
+    ip("-n", switch, "link", "set", "bridge", "up")
+    for number, name in enumerate(names):
+        port = f"port{number}"
+        cable = ["eth0", "netns", name, "type", "veth", "peer", "name", port, "netns", switch]
+        ip("link", "add", *cable)
+        ip("-n", switch, "link", "set", port, "master", "bridge", "up")
+        ip("-n", name, "address", "add", f"{address(number)}/24", "dev", "eth0")
+        ip("-n", name, "link", "set", "eth0", "up")
+        for namespace, device in ((name, "eth0"), (switch, port)) if rate else ():
+            limit(namespace, device, rate)
 
 
-def run(names: tuple[str, str], peers: int, program: list[str]) -> int:
+def limit(namespace: str, device: str, rate: str) -> None:
+    """What leaves the device waits in a token bucket."""
+    bucket = ["rate", rate, "burst", BURST, "latency", LATENCY]
+    command = ["tc", "-n", namespace, "qdisc", "add", "dev", device, "root", "tbf", *bucket]
+    subprocess.run(command, check=True)
+
+
+def run(names: Sequence[str], peers: int, program: list[str]) -> int:
     """The same command on each host, as its user would type it there."""
-    hosts = ",".join(f"{host}:{peers // len(HOSTS)}" for host in HOSTS)
+    hosts = ",".join(f"{address(number)}:{peers // len(names)}" for number in range(len(names)))
     job = ["-np", str(peers), "-H", hosts, "-nic", "eth0"]
     launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-q", *job]
     environ = {**os.environ, "KUNGFU_SECRET": secrets.token_hex(32), "GLOO_SOCKET_IFNAME": "eth0"}
@@ -53,14 +73,20 @@ def run(names: tuple[str, str], peers: int, program: list[str]) -> int:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--hosts", type=int, default=2)
+    parser.add_argument("--rate")
+    parser.add_argument("peers", type=int)
+    parser.add_argument("program", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     mark = uuid.uuid4().hex[:6]
-    names = (f"kungfu-a-{mark}", f"kungfu-b-{mark}")
+    switch, *names = (f"kungfu-{mark}-{number}" for number in range(options.hosts + 1))
     try:
-        join(*names)
-        code = run(names, int(sys.argv[1]), sys.argv[2:])
+        join(switch, names, options.rate)
+        code = run(names, options.peers, options.program)
     finally:
-        for name in names:
+        for name in (*names, switch):
             subprocess.run(["ip", "netns", "del", name], check=False)
     sys.exit(code)
 

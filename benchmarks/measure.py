@@ -14,6 +14,8 @@ from systems import CORES, ROOT, System
 
 SECONDS_PER_RUN = 400
 SECONDS_TO_END = 10
+KUNGFU_RUN = (sys.executable, "-m", "kungfu_tf.launcher")
+HOSTS = (sys.executable, str(ROOT / "benchmarks" / "hosts.py"))
 Figures = dict[str, dict[str, list[float]]]  # by system and key, one of each round
 
 
@@ -35,21 +37,27 @@ def environment(threads: int) -> dict[str, str]:
 
 
 def reported(
-    program: Path, *arguments: object, options: Sequence[str], threads: int = 1, seconds: float
+    program: Path,
+    *arguments: object,
+    options: Sequence[str],
+    threads: int = 1,
+    seconds: float,
+    launcher: Sequence[str] = KUNGFU_RUN,
 ) -> list[str]:
     """The lines that a job's rank 0 writes to the file that is the first argument of the program.
 
     Args:
         program: In Python; its output is shown.
         arguments: That follow the file.
-        options: Of kungfu-run.
+        options: Of the launcher.
         threads: For an operation of TensorFlow.
         seconds: After which it is given up.
+        launcher: What starts the job: kungfu-run, or `HOSTS`.
     """
-    launcher = [sys.executable, "-m", "kungfu_tf.launcher", *options]
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report"
-        command = [*launcher, sys.executable, str(program), str(report), *map(str, arguments)]
+        started = [sys.executable, str(program), str(report), *map(str, arguments)]
+        command = [*launcher, *options, *started]
         environ = environment(threads)
         subprocess.run(command, env=environ, check=True, timeout=seconds, stdout=sys.stderr)
         return report.read_text().splitlines()

@@ -1,4 +1,4 @@
-"""What the others lose when one of four peers is five times slower: pair averaging, and S-SGD.
+"""What the others lose when one of four peers is five times slower, with three optimizers.
 
 Writes `results/straggler.md` and `results/straggler.png`.
 
@@ -16,7 +16,11 @@ from measure import reported
 
 PROGRAM = Path(__file__).parent / "programs" / "straggler.py"
 PEERS, SLOWDOWN = 4, 5
-METHODS = {"sync": "SynchronousSGDOptimizer", "pair": "PairAveragingOptimizer"}
+METHODS = {
+    "sync": "SynchronousSGDOptimizer",
+    "pair": "PairAveragingOptimizer",
+    "served": "ParameterServerOptimizer",
+}
 SECONDS = 180
 Rates = dict[tuple[str, int], list[float]]  # by method and slowdown, one of each round
 
@@ -48,7 +52,7 @@ def table(rates: Rates) -> list[str]:
 
 def plot(rates: Rates) -> Figure:
     """Bars beside each other."""
-    figure = Figure(figsize=(6, 4), layout="constrained")
+    figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
     for i, (slowdown, label) in enumerate([(1, "all alike"), (SLOWDOWN, "one slow")]):
         heights = [statistics.median(rates[method, slowdown]) for method in METHODS]

@@ -119,7 +119,7 @@ def may_have_hosts() -> bool:
 
 def by_two_hosts(peers: int) -> list[str]:
     """Starts half of the processes on each of two hosts."""
-    return [sys.executable, str(ROOT / "benchmarks" / "two_hosts.py"), str(peers)]
+    return [sys.executable, str(ROOT / "benchmarks" / "hosts.py"), str(peers)]
 
 
 def _limits() -> list[System]:

@@ -1,6 +1,6 @@
 """One of the peers is slow: how many steps each of the others takes in a second.
 
-kungfu-run -np 4 python straggler.py REPORT sync|pair SLOWDOWN
+kungfu-run -np 4 python straggler.py REPORT sync|pair|served SLOWDOWN
 
 A step takes at least 20 ms, as on a device that computes beside the processor; on the last peer
 SLOWDOWN times as long. Rank 0 writes the rate of each rank, a line each, to REPORT.
@@ -23,6 +23,7 @@ keras = tf.keras
 METHODS = {
     "sync": kf.optimizers.SynchronousSGDOptimizer,
     "pair": kf.optimizers.PairAveragingOptimizer,
+    "served": kf.optimizers.ParameterServerOptimizer,
 }
 
 
@@ -47,10 +48,11 @@ def training_step(optimizer: Any) -> Any:
 
 def main() -> None:
     report, method, slowdown = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
-    step = training_step(METHODS[method](keras.optimizers.SGD(0.01)))
+    optimizer = METHODS[method](keras.optimizers.SGD(0.01))
+    step = training_step(optimizer)
     is_slow = kf.rank() == kf.size() - 1
     least = SECONDS * (slowdown if is_slow else 1)
-    steps = round(STEPS / slowdown) if is_slow and method == "pair" else STEPS
+    steps = round(STEPS / slowdown) if is_slow and method != "sync" else STEPS
     for _ in range(WARM_UP):
         step()
     kf.barrier()
@@ -59,6 +61,7 @@ def main() -> None:
         step().numpy()
         time.sleep(max(0.0, began + (i + 1) * least - time.perf_counter()))
     rates = kf.ops.all_gather(tf.constant(steps / (time.perf_counter() - began)))
+    optimizer.kungfu_algorithm.finish()
     if kf.is_root():
         report.write_text("".join(f"{float(rate)}\n" for rate in rates))
 

@@ -31,8 +31,8 @@ class Surroundings:
         members: A number for the variables of an update, which must be the same on all peers; 0
             outside of an update.
         note_gradients: Called in each update with its variables, the gradients that the optimizer
-            gets, and whether peers stay equal with them. Returns the gradients to use. None: not
-            called.
+            gets, and why its result is not that of one process, or nothing. Returns the gradients
+            to use. None: not called.
         is_verified: Whether somebody else compares what is exchanged here (`verification`).
         restored: Values by name that sessions start from in place of a checkpoint; None: sessions
             start as usual.
@@ -52,7 +52,7 @@ class Surroundings:
     counts_peers: bool = False
     is_rehearsal: bool = False
     members: int = 0
-    note_gradients: Callable[[Sequence[Any], Sequence[Any], bool], Sequence[Any]] | None = None
+    note_gradients: Callable[[Sequence[Any], Sequence[Any], str], Sequence[Any]] | None = None
     is_verified: bool = False
     restored: Mapping[str, Any] | None = None
     estimator_run: Any = None

@@ -70,9 +70,11 @@ class Algorithm:
             methods below; None: each step is an update. It is for Keras 2.
         group: The peers among which the methods below are called; None: all.
         compression: The codec of what it exchanges, which must be the same on all peers; None.
+        is_sharded: Whether each peer updates some of the variables only, and has their slots.
     """
 
     keeps_equal: ClassVar[bool] = False
+    is_sharded: ClassVar[bool] = False
     meets: ClassVar[Meets] = Meets.EVERY_STEP
     schedule: Schedule | None = None
     accumulation: Accumulation | None = None
@@ -204,6 +206,15 @@ class Algorithm:
         `fit` calls it before rank 0's state is saved by `BackupAndRestore`, before peers come and
         go, and at its end.
         """
+
+    def rest(self) -> None:
+        """Lets the others know that this peer takes no step before they meet. Eager.
+
+        `fit` calls it when this peer's epoch has no more batches. Others may still train.
+        """
+
+    def settle(self) -> None:
+        """Waits until what the peers have begun is done, before `evaluated`. Eager; all call it."""
 
     def finish(self) -> None:
         """Ends what was begun since the last meeting. Eager; all peers call it.

@@ -33,7 +33,7 @@ class Keras3Copies(generations.Base):
 
     def __reduce__(self) -> Any:
         _, *arguments = super().__reduce__()
-        plain: Any = type(self).__bases__[1]
+        plain: Any = generations.plain_class(type(self))
         return plain._unpickle_model, *arguments
 
     def __copy__(self) -> Any:

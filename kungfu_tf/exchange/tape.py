@@ -113,7 +113,7 @@ class DistributedGradientTape:
             gradients = sums.gradient(of_tape, self._tape, target, variables, *args, **kwargs)
             means = local_variables.exchanged(gradients, variables, self._means)
         if (note := context.current().note_gradients) is not None:
-            means = list(note(variables, means, True))
+            means = list(note(variables, means, ""))
         else:
             unverified.note(variables, keeps_equal=True)
         return tf.nest.pack_sequence_as(sources, means)

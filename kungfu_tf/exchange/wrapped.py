@@ -85,7 +85,7 @@ class Wrapped(generations.Base):
         refuse_replicas()
         exchanged = self._kungfu_ask_algorithm(gradients, variables, step)
         if (note := context.current().note_gradients) is not None:
-            return list(note(variables, exchanged, self.kungfu_algorithm.keeps_equal))
+            return list(note(variables, exchanged, unverified.why_not(self.kungfu_algorithm)))
         keeps_equal = self.kungfu_algorithm.keeps_equal
         unverified.note(variables, keeps_equal=keeps_equal)
         exchanges.note(variables, gradients, exchanged, keeps_equal=keeps_equal)

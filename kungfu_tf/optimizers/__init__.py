@@ -16,7 +16,9 @@ from kungfu_tf.optimizers.gradient_variance import MonitorGradientVarianceOptimi
 from kungfu_tf.optimizers.local_sgd import LocalSGDOptimizer
 from kungfu_tf.optimizers.noise_scale import MonitorGradientNoiseScaleOptimizer
 from kungfu_tf.optimizers.pair_averaging import PairAveragingOptimizer
+from kungfu_tf.optimizers.parameter_server import ParameterServerOptimizer
 from kungfu_tf.optimizers.push_sum import PushSumOptimizer
+from kungfu_tf.optimizers.sharded import ShardedOptimizer
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGDOptimizer
 from kungfu_tf.optimizers.synchronous_averaging import SynchronousAveragingOptimizer
 
@@ -33,7 +35,9 @@ __all__ = [
     "MonitorGradientNoiseScaleOptimizer",
     "MonitorGradientVarianceOptimizer",
     "PairAveragingOptimizer",
+    "ParameterServerOptimizer",
     "PushSumOptimizer",
+    "ShardedOptimizer",
     "SynchronousAveragingOptimizer",
     "SynchronousSGDOptimizer",
     "wrap",

@@ -109,6 +109,8 @@ def share_state(model: Any) -> None:
 def _evaluated(variables: Sequence[Any]) -> list[Any]:
     """For each variable the value that its algorithm has for it; None: the mean."""
     algorithms = [trained_variables.algorithm_of(variable) for variable in variables]
+    for algorithm in dict.fromkeys(filter(None, algorithms)):
+        algorithm.settle()
     pairs = zip(algorithms, variables, strict=True)
     return [algorithm and algorithm.evaluated(variable) for algorithm, variable in pairs]
 

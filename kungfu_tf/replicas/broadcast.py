@@ -10,6 +10,7 @@ import tensorflow as tf
 from kungfu_tf import groups, ops, peer
 from kungfu_tf.groups import Group
 from kungfu_tf.ops import group, members
+from kungfu_tf.replicas import local_variables
 from kungfu_tf.upstream import generations
 
 _NAME = "broadcast_variables"
@@ -21,7 +22,8 @@ def broadcast_variables(
     """Gives all peers the values that peer `root` has.
 
     Every peer passes as many variables, of the same shapes and dtypes, in the same order. Their
-    names may differ only in numbers. In a single process it does nothing.
+    names may differ only in numbers. Those of `kungfu_tf.layers.local`, and slots of a
+    `ShardedOptimizer`, stay each peer's own. In a single process it does nothing.
 
     Args:
         variables: `tf.Variable`s or Keras variables, of any shapes and of all dtypes that can
@@ -61,7 +63,7 @@ def values_from_root(variables: Iterable[Any], root: int) -> Any:
 
 
 def _assignments(variables: Iterable[Any], root: int) -> list[Any]:
-    given = list(generations.only_variables(variables))
+    given = [v for v in generations.only_variables(variables) if not local_variables.is_local(v)]
     targets = [generations.native(v) for v in given]
     values = group.agreed_broadcast(
         [target.read_value() for target in targets], root=root, name=_NAME, agree=_identity(given)

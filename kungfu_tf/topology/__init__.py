@@ -6,6 +6,7 @@ over steps; where that has several, the partners change from step to step.
     static      ring, star, grid, fully_connected, hypercube, exponential, symmetric_exponential,
                 equi_static
     dynamic     base_graph, one_peer_exponential, one_peer, equi_dynamic, random_matching
+    hosts       hierarchical: within them and between them in turns
     given       from_matrix, from_networkx, metropolis: of one number of peers
 
 `base_graph()` is the default everywhere. It has one partner for each rank in a step, and for every
@@ -26,6 +27,7 @@ from kungfu_tf.topology.dynamic import (
     random_matching,
 )
 from kungfu_tf.topology.given import from_matrix, from_networkx, metropolis
+from kungfu_tf.topology.hierarchical import hierarchical
 from kungfu_tf.topology.static import (
     equi_static,
     exponential,
@@ -50,6 +52,7 @@ __all__ = [
     "from_networkx",
     "fully_connected",
     "grid",
+    "hierarchical",
     "hypercube",
     "metropolis",
     "one_peer",

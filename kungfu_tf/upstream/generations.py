@@ -96,10 +96,18 @@ def subclass(mixin: type, base: type, **members: Any) -> type:
     names = ("__doc__", "__module__", "_keras_api_names", "_keras_api_names_v1")
     body = {name: base.__dict__[name] for name in names if name in base.__dict__}
     body["__qualname__"] = base.__qualname__
+    body["_kungfu_base"] = base
     cls = type(base.__name__, (mixin, base), {**body, **members})
     for names_of_classes in registries():
         if base in names_of_classes:
             names_of_classes[cls] = names_of_classes[base]
+    return cls
+
+
+def plain_class(cls: type) -> type:
+    """The class that a class was made from by `subclass`; any other class as it is."""
+    while "_kungfu_base" in vars(cls):
+        cls = vars(cls)["_kungfu_base"]
     return cls
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from kungfu_tf import peer
 from kungfu_tf.ops.any_tensors import gather_any
 from kungfu_tf.upstream.plain_message import plain_message
-from kungfu_tf.verification import comparison, unverified
+from kungfu_tf.verification import comparison
 from kungfu_tf.verification.account import Account, of_root
 from kungfu_tf.verification.batches import Joint
 from kungfu_tf.verification.trial import Moved, Trial
@@ -72,8 +72,8 @@ def verify(account: Account, joint: Joint, trials: Trials) -> Trial | None:
         account.cannot(problem)
         return None
     ours = trials.together(joint.samples)
-    if not ours.keeps_equal:
-        account.cannot(unverified.OWN_MODELS)
+    if ours.why_not:
+        account.cannot(ours.why_not)
         return None
     account.fail_if(_gradients(trials, one, ours, joint.samples))
     account.fail_if(_variables(trials, joint, one, ours))

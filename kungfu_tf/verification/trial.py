@@ -34,7 +34,7 @@ class Trial:
     Attributes:
         names: Of the variables of which an optimizer got gradients, in its order.
         given: Those gradients: tensors, `tf.IndexedSlices`, or None where there is none.
-        keeps_equal: Whether peers that go on with them stay equal.
+        why_not: Why it cannot be compared with the step of one process; empty if it can.
         variables: By what tells them apart, those that the step has changed.
         metrics: By name, those of the step's samples.
         results: The numbers that the step returns.
@@ -42,7 +42,7 @@ class Trial:
 
     names: list[str] = dataclasses.field(default_factory=list)
     given: list[Any] = dataclasses.field(default_factory=list)
-    keeps_equal: bool = True
+    why_not: str = ""
     variables: dict[Any, Moved] = dataclasses.field(default_factory=dict)
     metrics: dict[str, Any] = dataclasses.field(default_factory=dict)
     results: list[Any] = dataclasses.field(default_factory=list)
@@ -73,13 +73,13 @@ class Noting:
         self._replacements = replacements
 
     def __call__(
-        self, variables: Sequence[Any], gradients: Sequence[Any], keeps_equal: bool
+        self, variables: Sequence[Any], gradients: Sequence[Any], why_not: str
     ) -> Sequence[Any]:
         begin = len(self.trial.given)
         self.trial.names.extend(_label_of(v) for v in variables)
         self.trained.extend(generations.native(v) for v in variables if hasattr(v, "assign"))
         self.trial.given.extend(gradients)
-        self.trial.keeps_equal &= keeps_equal
+        self.trial.why_not = self.trial.why_not or why_not
         if self._replacements is None:
             return gradients
         return self._replacements[begin : begin + len(gradients)]

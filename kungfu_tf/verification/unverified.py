@@ -20,11 +20,19 @@ from kungfu_tf.upstream import generations
 from kungfu_tf.verification.account import say
 
 OWN_MODELS = "each peer trains a model of its own, by design"
+OWN_SLOTS = "each peer has the slots of some variables only, and no process updates all of them"
 _HOW = "give the loop's step, a function of a batch, to kungfu_tf.verify(step)"
 
 _trained: dict[int, Any] = {}
 _of_own: set[int] = set()
 _at_end: list[Callable[[], None]] = []
+
+
+def why_not(algorithm: Any) -> str:
+    """Why the updates of an algorithm are not compared with those of one process, or nothing."""
+    if not algorithm.keeps_equal:
+        return OWN_MODELS
+    return OWN_SLOTS if algorithm.is_sharded else ""
 
 
 def note_graph(*, keeps_equal: bool) -> None:

@@ -30,6 +30,12 @@ def check_optimizers(model: Any) -> None:
             f"elastic.fit is the work of all peers, and the optimizer is that of {group}. A group "
             "trains with model.fit"
         )
+    for sharded in [algorithm for algorithm in algorithms if algorithm.is_sharded]:
+        raise errors.FailedPreconditionError(
+            f"elastic.fit: {sharded.shards.title} deals its slots to peers that stay. Train with "
+            "model.fit and BackupAndRestore, whose backups any number of peers can load; or take "
+            "SynchronousSGDOptimizer"
+        )
     if len({algorithm.meets is Meets.NEVER for algorithm in algorithms}) > 1:
         names = " and ".join(type(algorithm).__name__ for algorithm in algorithms)
         raise errors.FailedPreconditionError(

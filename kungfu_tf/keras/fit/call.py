@@ -32,7 +32,7 @@ class Fit:
         x: The data that the program gave.
         steps_per_epoch: The argument of that name.
         saves_after_batches: Whether rank 0 saves in the middle of epochs.
-        backs_up: Whether rank 0 makes backups of state of which each peer has a part.
+        backs_up: Whether rank 0 saves state of which each peer has a part.
         own_parts: What each peer writes at a backup; None if the peers are equal.
         data: What the model is trained on; None until Keras has looked at `x`.
         meets: How often the peers meet. A `fit` that counts the samples of all peers, for policies

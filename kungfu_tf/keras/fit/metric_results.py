@@ -8,6 +8,7 @@ from typing import Any
 from kungfu_tf.keras.fit import agreement
 from kungfu_tf.keras.fit.call import current
 from kungfu_tf.replicas import metrics
+from kungfu_tf.upstream import generations
 
 
 def results(original: Callable[..., Any], model: Any, logs: Any) -> Any:
@@ -15,6 +16,8 @@ def results(original: Callable[..., Any], model: Any, logs: Any) -> Any:
     fit = current()
     if fit is None or not fit.averages or fit.model is not model:
         return original(model, logs)
+    for algorithm in generations.algorithms_of_model(model):
+        algorithm.rest()  # here the peers meet for the first time when an epoch ends
     metrics.sum_states(model.metrics)
     if not logs:  # there was no batch on this peer
         logs = model.get_metrics_result()

@@ -59,17 +59,19 @@ class OwnModelAfterSaves(Callback):
 
 
 def find_backups(fit: Fit, callbacks: list[Any]) -> None:
-    """Notes whether rank 0 makes backups of what peers have of their own. All peers call it."""
+    """Notes whether rank 0 saves what peers have of their own. All peers call it."""
     algorithms = generations.algorithms_of_model(fit.model)
     is_apart = bool(algorithms) and all(a.meets is Meets.SOMETIMES for a in algorithms)
     if not is_apart and not any(algorithm.has_own_state for algorithm in algorithms):
         return
     package = generations.package_of(fit.model)
-    kind = package.module.callbacks.BackupAndRestore
-    mine = [c for c in callbacks if isinstance(c, kind)]
+    known = package.module.callbacks
+    mine = [c for c in callbacks if isinstance(c, known.BackupAndRestore)]
     backups = [(os.fspath(c.backup_dir), not c.delete_checkpoint) for c in mine]
-    backups = broadcast_object(backups, name="fit/backups")
-    fit.backs_up = bool(backups) and any(a.has_own_state for a in algorithms)
+    saves = bool(backups) or any(isinstance(c, known.ModelCheckpoint) for c in callbacks)
+    backups, saves = broadcast_object((backups, saves), name="fit/backups")
+    saves_slots = saves and any(a.is_sharded for a in algorithms)
+    fit.backs_up = saves_slots or (bool(backups) and any(a.has_own_state for a in algorithms))
     if backups and is_apart and fit.elastic_run is None and package.generation == 3:
         folder, is_kept = backups[0]
         fit.own_parts = OwnParts(fit.model, folder, is_kept=is_kept)

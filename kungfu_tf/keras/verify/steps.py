@@ -45,8 +45,8 @@ class Verification:
         if self._account.has_ended or peer.size() == 1:
             return iterator
         algorithms = generations.algorithms_of_model(self._model)
-        if not all(a.keeps_equal for a in algorithms):
-            self._account.cannot(unverified.OWN_MODELS)
+        for why_not in filter(None, map(unverified.why_not, algorithms)):
+            self._account.cannot(why_not)
             return iterator
         steps = generations.steps_per_execution(self._model)
         self._batch, iterator = first_batch.look_at(iterator, steps)

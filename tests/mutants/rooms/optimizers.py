@@ -75,4 +75,12 @@ MUTANTS = [
         why="What the peers follow grows with each step.",
         test="tests/python/cluster/cases/optimizers/cases_tracking.py",
     ),
+    Mutant(
+        name="slots-of-others-are-kept",
+        file="kungfu_tf/exchange/shards.py",
+        text="(0,) if self._is_emptied else shape",
+        fault="shape",
+        why="Each peer has the memory of all slots.",
+        test="tests/python/cluster/cases/optimizers/cases_sharded.py::np3",
+    ),
 ]

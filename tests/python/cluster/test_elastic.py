@@ -83,6 +83,12 @@ def test_a_newcomer_learns_which_gradients_others_exchange(how: str) -> None:
     assert sorted(re.findall(r"^\[\d\] ok (.+)$", said, re.MULTILINE)) == ["0", "1", "2"]
 
 
+@pytest.mark.skipif(IS_KERAS_2 or IS_LEGACY, reason="shards are for optimizers of Keras 3")
+def test_shards_are_of_peers_that_stay() -> None:
+    said = ran(FOLDER / "elastic_sharded.py", peers=3)
+    assert sorted(re.findall(r"^\[\d\] ok (.+)$", said, re.MULTILINE)) == ["0", "1", "detached"]
+
+
 def test_a_newcomer_between_two_meetings_gets_the_outer_optimizer() -> None:
     said = ran(FOLDER / "elastic_diloco.py", peers=2, slots=3)
     assert sorted(re.findall(r"^\[\d\] ok (.+)$", said, re.MULTILINE)) == ["0", "1", "2"]

@@ -237,7 +237,9 @@ PUBLIC = {
         "(optimizer, *, monitor_interval=1, group=None, compression=None)"
     ),
     "optimizers.PairAveragingOptimizer": "(optimizer, *, fuse_requests=True, group=None)",
+    "optimizers.ParameterServerOptimizer": "(optimizer, *, staleness=None)",
     "optimizers.PushSumOptimizer": "(optimizer, *, topology, group=None)",
+    "optimizers.ShardedOptimizer": "(optimizer, *, bucket_bytes=26214400, group=None)",
     "optimizers.SynchronousAveragingOptimizer": (
         "(optimizer, *, alpha=0.1, momentum=0.0, group=None)"
     ),
@@ -282,6 +284,7 @@ PUBLIC = {
     "topology.from_networkx": "(graph)",
     "topology.fully_connected": "()",
     "topology.grid": "(*, torus=False)",
+    "topology.hierarchical": "(across, local_size, *, within=None)",
     "topology.hypercube": "()",
     "topology.metropolis": "(edges)",
     "topology.one_peer": "(topology)",
