@@ -144,7 +144,6 @@ void DirectGroup::WakeOnLoop() {
 
 bool DirectGroup::PollOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  if (waiters_.empty()) return false;
   const auto ready =
       std::find_if(waiters_.begin(), waiters_.end(), [](DirectWaiter* waiter) { return waiter->IsReadyOnLoop(); });
   if (ready == waiters_.end()) return false;

@@ -76,14 +76,14 @@ bool Session::Begin(Operation* operation) {
   return false;
 }
 
-uint64_t Session::RunAtOnceOnLoop(Operation&& operation) {
+uint64_t Session::RunAtOnceOnLoop(Operation operation) {
   KF_DCHECK(loop_->InLoop());
   const uint64_t handle = shared_->next_handle++;
   if (Begin(&operation)) StartOnLoop(handle, std::move(operation));
   return handle;
 }
 
-uint64_t Session::Start(Operation&& operation) {
+uint64_t Session::Start(Operation operation) {
   const uint64_t handle = shared_->next_handle++;
   if (!Begin(&operation)) return handle;
   if (loop_->MayRunAtOnce()) {

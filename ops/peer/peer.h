@@ -44,7 +44,7 @@ class Peer {
   // Begins an operation of the program and returns its handle: as Session::Start, but operations of one exchange are
   // delivered together. If the job survives lost peers it may be repeated: it ends with the survivors' result. Any
   // thread.
-  uint64_t StartOperation(Operation&& operation) EXCLUDES(session_mu_);
+  uint64_t StartOperation(Operation operation) EXCLUDES(session_mu_);
   // As Session::Cancel, in whatever session it is.
   void Cancel(uint64_t handle, const Status& cause) EXCLUDES(session_mu_);
   // Makes a group of some of the session's peers; all peers call it, with the same ranks, in the same order. Its number

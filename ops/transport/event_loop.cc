@@ -148,7 +148,6 @@ void EventLoop::RemovePollableOnLoop(Pollable* pollable) {
   KF_CHECK(it != pollables_.end()) << "what is removed was not added";
   if (polling_) {
     *it = nullptr;
-    any_removed_ = true;
   } else {
     pollables_.erase(it);
   }
@@ -162,9 +161,7 @@ bool EventLoop::Poll() {
     if (pollables_[i] != nullptr) any |= pollables_[i]->PollOnLoop();
   }
   polling_ = false;
-  if (std::exchange(any_removed_, false)) {
-    pollables_.erase(std::remove(pollables_.begin(), pollables_.end(), nullptr), pollables_.end());
-  }
+  pollables_.erase(std::remove(pollables_.begin(), pollables_.end(), nullptr), pollables_.end());
   return any;
 }
 

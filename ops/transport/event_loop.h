@@ -168,7 +168,6 @@ class EventLoop {
   uint32_t next_generation_ = 1;                     // loop only
   std::vector<Pollable*> pollables_;                 // loop only; null where one was removed while all are polled
   bool polling_ = false;                             // loop only
-  bool any_removed_ = false;                         // loop only; since all are polled
   std::map<TimerId, std::function<void()>> timers_;  // loop only
   uint64_t next_timer_ = 0;                          // loop only
 

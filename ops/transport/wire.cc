@@ -1,6 +1,5 @@
 #include "ops/transport/wire.h"
 
-#include <cstring>
 #include <vector>
 
 #include "ops/base/logging.h"
@@ -121,9 +120,8 @@ std::string DescribeDifference(const Signature& theirs, const Signature& ours) {
 }
 
 void EncodeHeader(const FrameHeader& header, std::string* bytes) {
-  const std::string& name = header.tag.name;
-  KF_CHECK(name.size() <= kMaxNameSize) << "a name of " << name.size() << " bytes";
-  bytes->resize(kHeaderSize + name.size());
+  KF_CHECK(header.tag.name.size() <= kMaxNameSize) << "a name of " << header.tag.name.size() << " bytes";
+  bytes->resize(kHeaderSize);
   char* out = bytes->data();
   out[kType] = static_cast<char>(header.type);
   out[kKind] = static_cast<char>(header.signature.kind);
@@ -138,10 +136,10 @@ void EncodeHeader(const FrameHeader& header, std::string* bytes) {
   PutLittleEndian(out + kStep, header.signature.step);
   PutLittleEndian(out + kBulkSize, header.bulk_size);
   PutLittleEndian(out + kPayloadSize, header.payload_size);
-  PutLittleEndian(out + kNameSize, static_cast<uint16_t>(name.size()));
+  PutLittleEndian(out + kNameSize, static_cast<uint16_t>(header.tag.name.size()));
   PutLittleEndian(out + kCode, static_cast<uint16_t>(header.code));
   PutLittleEndian(out + kZero, uint32_t{0});
-  std::memcpy(out + kHeaderSize, name.data(), name.size());
+  bytes->append(header.tag.name);
 }
 
 std::string EncodeHeader(const FrameHeader& header) {
