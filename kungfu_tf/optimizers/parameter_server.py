@@ -108,13 +108,19 @@ class ParameterServers(Algorithm):
         if not self._has_begun and not context.current().is_rehearsal:
             with tf.init_scope():
                 self.build([])
-        with tf.control_dependencies(self.shards.check_peers()):
+        parcels = {
+            owner: Parcel(part).pack([given[v.ref()] for v in part])
+            for owner, part in self._parts.items()
+        }
+        rows = [row for parcel in parcels.values() for row in parcel.values()]
+        # Where the data end, a traced step fails after it has done what needs no gradients.
+        with tf.control_dependencies([*self.shards.check_peers(), *rows]):
             step = self._begun()
         with tf.control_dependencies([step]):
-            for owner, part in self._parts.items():
+            for owner, parcel in parcels.items():
                 way = Way(self._title, peer.rank(), owner)
                 way.say(Word.PUSH)
-                for dtype, row in Parcel(part).pack([given[v.ref()] for v in part]).items():
+                for dtype, row in parcel.items():
                     way.rows(dtype).put(row)
             self._pull(step)
 

@@ -115,8 +115,8 @@ def ShardedOptimizer(  # noqa: N802 (as the other optimizers)
     refused.
 
     The number of peers must stay as it is: `elastic.fit` and `kungfu-run -on-failure survive` are
-    refused. After a change or a failure begin again from a file. `kungfu-run -verify` does not
-    verify it.
+    refused, and `fit` takes in no newcomers. After a change or a failure begin again from a file.
+    `kungfu-run -verify` does not verify it.
 
     Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter
     Models", SC 2020 (its first stage).

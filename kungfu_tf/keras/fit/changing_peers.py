@@ -42,6 +42,8 @@ def why_not(call: Fit, arguments: Mapping[str, Any]) -> str | None:
     """Why this call cannot take in newcomers, in a job whose peers come and go; None: it can."""
     if (group := generations.group_of_model(call.model)) is not None:
         return f"its optimizer is that of {group}, which ends when the peers change"
+    if any(algorithm.is_sharded for algorithm in generations.algorithms_of_model(call.model)):
+        return "its optimizer's slots are dealt to peers that stay"
     for name in _OF_OTHER_EPOCHS:
         if arguments[name]:
             return f"{name} is given, so an epoch is no pass through all data"

@@ -1,6 +1,7 @@
 """Three peers have shards of an optimizer, and one leaves; prints "ok" or "detached" on each.
 
-Then a step is an error, one that was traced before and one that is traced now.
+`fit` trains with the peers that there are, since it could take in no others. After the change a
+step is an error, one that was traced before and one that is traced now.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ def main() -> None:
         variables = model.trainable_variables
         optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
 
+    samples = tf.data.Dataset.from_tensor_slices((tf.ones([12, 4]), tf.ones([12, 2])))
+    model.compile(optimizer, "mse")
+    model.fit(kf.data.shard(samples).batch(2), verbose=0)
+    assert int(optimizer.iterations) == 2
     traced = tf.function(step)
     traced()
     assert kf.resize(n=2)

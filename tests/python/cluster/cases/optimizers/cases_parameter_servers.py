@@ -154,6 +154,11 @@ def data(batches):
     return tf.data.Dataset.from_tensor_slices((x, x.sum(axis=1, keepdims=True))).batch(4)
 
 
+def of_unknown_length(dataset):
+    """Of unknown length: an epoch ends in the middle of a step that was traced."""
+    return dataset.filter(lambda x, y: True)
+
+
 def case_fit_ends_with_what_the_owners_have():
     """Peers have 4, 12 and 20 batches, and nobody waits for one that has no more.
 
@@ -164,7 +169,7 @@ def case_fit_ends_with_what_the_owners_have():
     losses = [
         loss
         for _ in range(2)
-        for loss in model.fit(data(batches), epochs=3, verbose=0).history["loss"]
+        for loss in model.fit(of_unknown_length(data(batches)), epochs=3, verbose=0).history["loss"]
     ]
     assert losses[-1] < losses[0] / 2
     pushes = 6 * sum(4 + 8 * rank for rank in range(kf.size()))
