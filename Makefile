@@ -14,7 +14,8 @@ export TF_CPP_MIN_LOG_LEVEL ?= 2
 help:
 	@echo 'make demo     train Fashion-MNIST with one process and with four, and compare'
 	@echo 'make test     the core; TF 2.21 with Keras 3; of legacy Keras and TF 2.15 with Keras 2 what differs'
-	@echo 'make test-all adds whole grids, long trials, all of Keras 2, and sanitizers on everything'
+	@echo 'make test-all adds whole grids, long trials, all of Keras 2, sanitizers on everything, and fuzzers'
+	@echo 'make fuzz     made-up bytes and texts, for what reads those of others; or FUZZ_RUNS=1000000'
 	@echo 'make mutants  seeded faults, and whether the tests find them; or MUTANTS="plan data"'
 	@echo 'make test-versions  small programs on each Keras, TensorFlow and Python, or KERAS=3.8 TF=2.18 PYTHON=3.12'
 	@echo 'make engines  an environment with Ray and PySpark; make test-all uses it, and make docs if it is there'
@@ -89,6 +90,8 @@ $(TF_2_21)/.demo-ready: requirements/demo.txt $(TF_2_21)/.ready
 	$(pip_install) -r $<
 	@touch $@
 
+CLANG := $(or $(CLANG),$(shell compgen -c clang++ | grep -xE 'clang\+\+(-[0-9]+)?' | sort -rV | head -n 1))
+
 .PHONY: setup engines
 engines: $(ENGINES)/.ready
 setup: $(TF_2_21)/.ready $(if $(PYTHON_TF_2_15),$(TF_2_15)/.ready) $(LINT)/.ready
@@ -130,7 +133,7 @@ test-wheels: wheels
 # PYTEST_ARGS='tests/python/unit -k shard' runs some of them.
 
 # The longest first.
-TESTS_CPP := test-cpp-thread test-cpp-address test-cpp test-cpp-arm64
+TESTS_CPP := test-cpp-thread test-cpp-address test-cpp test-cpp-arm64 $(if $(ALL),fuzz)
 TESTS_PYTHON := test-cluster test-tf-2.21 test-tf-2.15 test-legacy-keras $(if $(ALL),test-engines)
 TESTS := $(TESTS_CPP) $(TESTS_PYTHON)
 .PHONY: test test-all test-cpps test-python test-summary test-slowest $(TESTS)
@@ -142,7 +145,7 @@ test: build
 	@$(MAKE) --silent --no-print-directory test-summary
 
 # What has the marker `exhaustive`, too; Ray and Spark; Keras 2 on all that the lists below leave out; all of C++ with
-# sanitizers.
+# sanitizers; what fuzzers make up.
 test-all: ALL := 1
 test-all: test
 
@@ -231,6 +234,23 @@ else
 	@echo 'left out: it needs Python 3.10 or 3.11, and the PATH has neither' | tee build/$@.log
 endif
 
+# Bytes and texts of others, made up: so many for each program of tests/fuzz, two programs at a time. What breaks one is
+# kept in build/fuzz. Debian has it all in clang and libclang-rt-dev.
+FUZZERS := handshake ring session texts wire
+FUZZ_RUNS := 100000
+FUZZ_CORE := -DKUNGFU_FUZZ=ON -DKUNGFU_SANITIZE=address -DKUNGFU_LAYERS='base;memory;monitor;plan;transport;router'
+HAS_FUZZER = $(and $(CLANG),$(wildcard $(shell $(CLANG) -print-runtime-dir)/libclang_rt.fuzzer*.a))
+fuzz: $(TF_2_21)/.ready
+ifneq ($(HAS_FUZZER),)
+	@$(cmake) -G Ninja -S ops -B build/fuzz -DCMAKE_CXX_COMPILER=$(CLANG) $(FUZZ_CORE) >/dev/null
+	@$(cmake) --build build/fuzz --target fuzzers
+	@printf '%s\n' $(FUZZERS) | xargs -P 2 -I {} sh -c './build/fuzz/fuzz/fuzz_{} -runs=$(FUZZ_RUNS) \
+	  -artifact_prefix=build/fuzz/{}- >build/fuzz/{}.log 2>&1 || { cat build/fuzz/{}.log; exit 255; }; \
+	  echo "{} passed: $$(grep ^Done build/fuzz/{}.log)"' | tee build/$@.log
+else
+	@echo 'left out: no clang++ with its libFuzzer is on the PATH' | tee build/$@.log
+endif
+
 # Faults that the tests must find: tests/mutants/.
 .PHONY: mutants
 mutants: build
@@ -247,10 +267,9 @@ test-versions-slice: build
 
 # -- Lint -----------------------------------------------------------------------------------------------------------
 
-CLANG := $(or $(CLANG),$(shell compgen -c clang++ | grep -xE 'clang\+\+(-[0-9]+)?' | sort -rV | head -n 1))
 CORE_SOURCES = $(filter-out ops/tensorflow/%,$(wildcard ops/*/*.cc ops/*/*/*.cc))
 CXX_FILES = $(wildcard ops/*/*.cc ops/*/*.h ops/*/*/*.cc ops/*/*/*.h tests/cpp/*.cc tests/cpp/*.h tests/cpp/*/*.cc \
-  tests/cpp/*/*.h tests/cpp/*/*/*.cc benchmarks/programs/*.cc benchmarks/programs/*.h)
+  tests/cpp/*/*.h tests/cpp/*/*/*.cc tests/fuzz/*.cc tests/fuzz/*.h benchmarks/programs/*.cc benchmarks/programs/*.h)
 
 .PHONY: lint lint-python lint-format lint-manifests lint-threads lint-kernels format
 lint: lint-python lint-format lint-manifests lint-threads lint-kernels

@@ -47,6 +47,12 @@ class Hosts:
         command = ["ip", "netns", "exec", self.names[address], "ss", "-ltnH", f"sport = :{port}"]
         return bool(subprocess.run(command, check=True, timeout=30, stdout=subprocess.PIPE).stdout)
 
+    def is_cut(self, address: str) -> bool:
+        """Whether the cable of that host is out."""
+        show = ["ip", "-n", self.names[address], "link", "show", self.nics[address]]
+        done = subprocess.run(show, check=True, timeout=30, stdout=subprocess.PIPE, text=True)
+        return "state DOWN" in done.stdout
+
     def down(self) -> None:
         for name in self.names.values():
             subprocess.run(["ip", "netns", "del", name], check=False, timeout=30)
