@@ -167,6 +167,8 @@ class OwnHost:
         for entry in self._children.reap():
             number = entry.peer.rank
             self._control.drain(number)
+            if number in self._joins:
+                self._job.cluster.reservation.give_back(entry.peer.port)
             stopped = number in self._stopped | self._forgiven
             self.director.ended(number, entry.code or 0, stopped=stopped)
 

@@ -1,8 +1,8 @@
 """Reserves ports for the peers of this host.
 
 A peer binds its port itself, some time after the launcher has chosen it. So for each port the
-launcher holds an abstract Unix socket with a fixed name until it ends: other launchers in the same
-network namespace see it and choose another port. Ports that other programs use are skipped, too.
+launcher holds an abstract Unix socket with a fixed name: other launchers in the same network
+namespace see it and choose another port. Ports that other programs use are skipped, too.
 """
 
 import errno
@@ -17,7 +17,8 @@ class Reservation:
 
     def __init__(self, address: IPAddress) -> None:
         self._address = address
-        self._held: list[socket.socket] = []
+        self._held: dict[int, socket.socket] = {}
+        self._given_back: set[int] = set()
 
     def take_free(self, count: int, port_range: tuple[int, int]) -> list[int]:
         """Reserves the first `count` free ports of a range.
@@ -47,7 +48,7 @@ class Reservation:
         """
         first, last = port_range
         for port in range(first, last + 1):
-            if self._try(port) is None:
+            if port not in self._given_back and self._try(port) is None:
                 return port
         raise LaunchError(f"-port-range {first}-{last}: no port is left on {self._address}")
 
@@ -65,8 +66,13 @@ class Reservation:
                     f"port {port} of {self._address} {reason}; choose others by -port-range"
                 )
 
+    def give_back(self, port: int) -> None:
+        """Lets other launchers have the port of a peer that has ended; this one not any more."""
+        self._held.pop(port).close()
+        self._given_back.add(port)
+
     def close(self) -> None:
-        for held in self._held:
+        for held in self._held.values():
             held.close()
         self._held.clear()
 
@@ -80,7 +86,7 @@ class Reservation:
             return "belongs to another kungfu-run"
         reason = _why_not_free(self._address, port)
         if reason is None:
-            self._held.append(lock)
+            self._held[port] = lock
         else:
             lock.close()
         return reason
