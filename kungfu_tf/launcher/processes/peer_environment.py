@@ -65,6 +65,7 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
     result[config.RELOADS.name] = "1" if options.elastic_mode == "reload" else "0"
     has_server = options.config_server is not None or options.builtin_config_port is not None
     result[config.HAS_CONFIG_SERVER.name] = str(int(has_server))
+    result[config.ROWS.name] = ""  # those of a process of Ray or Spark are not theirs
     result[config.INSECURE.name] = str(int(job.credentials.insecure))
     result[config.JOB_START.name] = f"{options.job_start:f}"
     result[config.PROC_START.name] = f"{time.time():f}"
