@@ -11,11 +11,10 @@ from kungfu_tf.native import calls, libraries
 def join() -> int:
     """Waits until all peers have called it, and takes part in what they do until then.
 
-    A peer whose data have ended calls it. It contributes zeros to each all-reduce of the others,
-    and so to their gradients: a sum is that of the others, and a mean is divided by the number of
-    all peers. A maximum or minimum has the zeros among its values, and a product is 0. Any other
-    operation of theirs is an error that names this peer. So is one along trees
-    (`subset_all_reduce`).
+    A peer whose data have ended calls it. It changes nothing in each all-reduce of the others: a
+    sum, product, maximum or minimum is that of the others. A mean, as that of gradients, is their
+    sum divided by the number of all peers. Any other operation of theirs is an error that names
+    this peer. So is one along trees (`subset_all_reduce`).
 
     Each peer makes a step before: the first one compares the peers' variables, which is no
     all-reduce. A peer without any data makes it with a weight of 0 (`DistributedGradientTape`'s

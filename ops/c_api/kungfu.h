@@ -228,9 +228,9 @@ KUNGFU_EXPORT uint64_t kungfu_get(int source, const kungfu_span* spans, int num_
                                   double timeout, kungfu_done done, void* arg);
 
 /* This peer has no more work. Until all peers have called it, it takes part in the all_reduces of the others with
- * zeros; their other operations fail with FAILED_PRECONDITION, and name this peer. *before is how many had called it
- * before, as far as this peer knew. `done`: all have called it. The deadline counts from the last operation that others
- * began. */
+ * what changes nothing, as zeros of a sum; their other operations fail with FAILED_PRECONDITION, and name this peer.
+ * *before is how many had called it before, as far as this peer knew. `done`: all have called it. The deadline counts
+ * from the last operation that others began. */
 KUNGFU_EXPORT void kungfu_join(int* before, kungfu_done done, void* arg);
 
 /* The program leaves its common work with the other peers in the middle. Their pending operations fail with `code` and

@@ -101,9 +101,9 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   void CloseGroup(uint64_t number) EXCLUDES(groups_mu_);
 
   // This peer has no more work, and others have. Until all peers have called it, it takes part in the all_reduces of
-  // the others with zeros. Their other operations fail with kFailedPrecondition. `done` is told, on the loop, how many
-  // peers had called it before this one, as far as this one knew. The deadline is that of an operation, from the last
-  // one that others have begun. Any thread.
+  // the others with what changes nothing. Their other operations fail with kFailedPrecondition. `done` is told, on the
+  // loop, how many peers had called it before this one, as far as this one knew. The deadline is that of an operation,
+  // from the last one that others have begun. Any thread.
   void Join(std::function<void(const StatusOr<int>& before)> done);
 
   // Asks the other peers for a sign of life, and tells when it came: on the loop; in a session of one before the call
@@ -192,7 +192,7 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   bool HasJoinedOnLoop(const PeerId& peer) const;
   bool StandsInForOnLoop(const PeerId& asker, const OperationId& id) const;
   Status StandInOnLoop(const OperationId& id, const Signature& theirs);
-  Status BeginWithZerosOnLoop(const OperationId& id, const Signature& theirs);
+  Status BeginWithNothingOnLoop(const OperationId& id, const Signature& theirs);
   void RefusedOnLoop(const PeerId& by, const OperationId& id, const Status& why);
   // How many calls of Join a piece of news says that its sender has begun; 0: it is about something else.
   static uint64_t JoinsToldOf(const OperationId& id);

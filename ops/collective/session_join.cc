@@ -2,7 +2,7 @@
 //
 // It tells the others that it has joined, and begins a barrier that ends when all have. Until then the others ask it
 // about each operation that they begin, and about those that are under way. It begins what it is asked about, with
-// zeros. A peer that has joined asks about later work only, so it gets the usual answers.
+// the neutral element: zeros of a sum. A peer that has joined asks about later work only, so it gets the usual answers.
 
 #include <algorithm>
 #include <memory>
@@ -12,6 +12,7 @@
 
 #include "ops/base/docs_link.h"
 #include "ops/base/logging.h"
+#include "ops/base/neutral.h"
 #include "ops/collective/session.h"
 
 namespace kungfu {
@@ -89,35 +90,37 @@ Status Session::StandInOnLoop(const OperationId& id, const Signature& theirs) {
   KF_DCHECK(loop_->InLoop());
   if (RunningOperation* join = operations_.FindRunningOnLoop(*join_)) watch_->ProlongOnLoop(join, options_.timeout);
   Session* const group = GroupOfOnLoop(id);
-  return (group ? group : this)->BeginWithZerosOnLoop(id, theirs);
+  return (group ? group : this)->BeginWithNothingOnLoop(id, theirs);
 }
 
 // Those that it asks for are begun in order: an asker has asked about the earlier ones of a name before.
-Status Session::BeginWithZerosOnLoop(const OperationId& id, const Signature& theirs) {
+Status Session::BeginWithNothingOnLoop(const OperationId& id, const Signature& theirs) {
   KF_DCHECK(loop_->InLoop());
   Operation operation;
   operation.name = operations_.NameOf(id);
   const bool is_of_core = operation.name.rfind(kOwnPrefix, 0) == 0;
-  std::shared_ptr<char[]> zeros;
+  std::shared_ptr<char[]> nothing;
   std::string refusal;
-  if (is_of_core || theirs.kind != Kind::kAllReduce || (theirs.shape_digest & kAlongTrees) != 0) {
+  if (is_of_core || theirs.kind != Kind::kAllReduce || (theirs.shape_digest & kAlongTrees) != 0 ||
+      !Supports(theirs.dtype, theirs.op)) {
     refusal = "it takes part in all_reduces only";
   } else if (theirs.count <= kMaxBulkSize / SizeOf(theirs.dtype)) {
-    zeros.reset(new (std::nothrow) char[theirs.count * SizeOf(theirs.dtype)]());
+    nothing.reset(new (std::nothrow) char[theirs.count * SizeOf(theirs.dtype)]);
   }
-  if (!zeros) {
+  if (!nothing) {
     operations_.NamedOnLoop(operation.name)->begun = id.number + 1;
     if (refusal.empty()) refusal = "it has no memory for the tensor";
     return FailedPreconditionError(Linked("joined", "has joined: " + refusal));
   }
+  FillNeutral(nothing.get(), theirs.count, theirs.dtype, theirs.op);
   operation.kind = theirs.kind;
   operation.dtype = theirs.dtype;
   operation.op = theirs.op;
   operation.shape_digest = theirs.shape_digest;
   operation.step = theirs.step;
-  operation.spans = {{zeros.get(), zeros.get(), theirs.count}};
+  operation.spans = {{nothing.get(), nothing.get(), theirs.count}};
   if ((theirs.shape_digest & kWithNorms) != 0) operation.measured = [](const Norms&) {};
-  operation.done = [zeros](const Status& status) {
+  operation.done = [nothing](const Status& status) {
     if (!status.ok()) KF_LOG(WARNING) << "after this peer had joined: " << status.message();
   };
   operations_.NamedOnLoop(operation.name)->begun = id.number;

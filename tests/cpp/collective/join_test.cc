@@ -1,4 +1,4 @@
-// Peers without work: zeros in the all_reduces of the others, until all have joined.
+// Peers without work change nothing in the all_reduces of the others, until all have joined.
 
 #include <future>
 #include <memory>
@@ -80,6 +80,31 @@ KF_TEST(Join, ContributesZerosOnEveryWay) {
     for (const size_t count : {0, 2, 1000, 100000}) JoinOneByOne(4, count, options);
   }
   for (const int size : {1, 2, 3, 5}) JoinOneByOne(size, 1000, ClusterOptions());
+}
+
+// Of -2 and -3, or of 2 and 3: zeros would be the maximum or the minimum.
+KF_TEST(Join, ChangesNoProductMinimumOrMaximum) {
+  struct Case {
+    ReduceOp op;
+    float at_1, at_2, expected;
+  };
+  for (const Case& one :
+       {Case{ReduceOp::kProd, 2, 3, 6}, Case{ReduceOp::kMin, 2, 3, 2}, Case{ReduceOp::kMax, -2, -3, -2}}) {
+    Cluster cluster(3);
+    auto at_0 = JoinAt(&cluster, 0);
+    Floats a(1000, one.at_1), b(1000, one.at_2);
+    Operation operation = OnesReduction(one.op);
+    operation.spans = {{a.data(), a.data(), a.size()}};
+    auto at_1 = cluster.Start(1, operation);
+    operation.spans = {{b.data(), b.data(), b.size()}};
+    auto at_2 = cluster.Start(2, operation);
+    EXPECT_OK(Wait(&at_1));
+    EXPECT_OK(Wait(&at_2));
+    EXPECT_TRUE(a == Floats(1000, one.expected));
+    EXPECT_TRUE(b == a);
+    auto last = JoinAt(&cluster, 1), other = JoinAt(&cluster, 2);
+    for (auto* join : {&at_0, &last, &other}) EXPECT_OK(join->get().status());
+  }
 }
 
 KF_TEST(Join, KnowsHowManyHaveJoinedBefore) {

@@ -166,8 +166,8 @@ def process_set_included_op(process_set_id: int = 0, name: str | None = None) ->
 def join() -> Any:
     """Waits until all processes have called it, and returns the rank that has done so last.
 
-    Until then this process contributes zeros to the others' `allreduce`, and so to their gradients.
-    Their other operations fail, and name it.
+    Until then this process changes nothing in the others' `allreduce`: it gives zeros to their
+    sums and gradients. Their other operations fail, and name it.
     """
     _check_initialized()
     if tf.executing_eagerly():

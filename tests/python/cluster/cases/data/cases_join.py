@@ -1,4 +1,4 @@
-"""Peers whose data end first: zeros in what the others do, until all have joined."""
+"""Peers whose data end first change nothing in what the others do, until all have joined."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ JOBS = [
         "np": 3,
         "cases": [
             "sums_and_means",
+            "products_minima_and_maxima",
             "a_tape",
             "an_optimizer",
             "large_tensors",
             "a_member_of_a_group",
             "norms_are_measured",
-            "what_zeros_cannot_be_for",
+            "what_it_takes_no_part_in",
         ],
     },
     {"np": 1, "cases": ["sums_and_means"]},
@@ -57,6 +58,22 @@ def case_sums_and_means(dtype, mode):
             np.testing.assert_array_equal(total.numpy(), np.full([3, number + 1], active, dtype))
             np.testing.assert_allclose(mean.numpy(), np.full([3, number + 1], active / kf.size()))
         joined()
+
+
+@each(dtype=["bfloat16", "float32", "float64", "int32", "int8", "uint8", "bool"])
+def case_products_minima_and_maxima(dtype):
+    """Who has joined is not asked: neither 0, which is no product, nor 0 as the least of some."""
+    values = [2, 3, 2] if dtype in ("uint8", "bool") else [-2, -3, -2]
+    for number in range(kf.rank() + 1):
+        x = tf.cast(tf.fill([5], values[kf.rank()]), dtype)
+        active = np.array(values[number:])
+        for op, reduction in [("prod", np.prod), ("min", np.min), ("max", np.max)]:
+            if dtype == "bool" and op == "prod":
+                continue
+            result = kf.ops.all_reduce(x, op=op, name=f"join/{op}/{dtype}")
+            expected = np.full(5, bool(reduction(active)) if dtype == "bool" else reduction(active))
+            np.testing.assert_array_equal(tf.cast(result, tf.float64).numpy(), expected)
+    joined()
 
 
 def targets():
@@ -141,7 +158,7 @@ def case_norms_are_measured():
 
 
 @each(what=["all_gather", "broadcast", "reduce_scatter", "barrier", "rows"])
-def case_what_zeros_cannot_be_for(what):
+def case_what_it_takes_no_part_in(what):
     """It fails on all that do it, and names who has joined. Later operations are in step."""
     calls = {
         "all_gather": lambda: kf.ops.all_gather(1.0),
