@@ -9,13 +9,14 @@ directions, as `tc` has it: 100mbit, 1gbit. Ends with code 0 if all hosts' runne
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import secrets
 import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 BURST, LATENCY = "64kb", "50ms"  # of a limited cable: bytes at once, the longest queue
 
@@ -53,16 +54,38 @@ def limit(namespace: str, device: str, rate: str) -> None:
     subprocess.run(command, check=True)
 
 
-def run(names: Sequence[str], peers: int, program: list[str]) -> int:
-    """The same command on each host, as its user would type it there."""
-    hosts = ",".join(f"{address(number)}:{peers // len(names)}" for number in range(len(names)))
-    job = ["-np", str(peers), "-H", hosts, "-nic", "eth0"]
-    launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-q", *job]
-    environ = {**os.environ, "KUNGFU_SECRET": secrets.token_hex(32), "GLOO_SOCKET_IFNAME": "eth0"}
+@contextlib.contextmanager
+def network(hosts: int, rate: str | None = None) -> Iterator[list[str]]:
+    """The names of so many hosts that are joined within it."""
+    mark = uuid.uuid4().hex[:6]
+    switch, *names = (f"kungfu-{mark}-{number}" for number in range(hosts + 1))
+    try:
+        join(switch, names, rate)
+        yield names
+    finally:
+        for name in (*names, switch):
+            subprocess.run(["ip", "netns", "del", name], check=False)
+
+
+def command_on(name: str, hosts: int, peers: int, program: Sequence[str]) -> list[str]:
+    """That which a user would type on a host, the same on each: options of kungfu-run may lead."""
+    slots = ",".join(f"{address(number)}:{peers // hosts}" for number in range(hosts))
+    job = ["-q", "-np", str(peers), "-H", slots, "-nic", "eth0"]
+    launcher = [sys.executable, "-m", "kungfu_tf.launcher", *job]
+    return ["ip", "netns", "exec", name, *launcher, *program]
+
+
+def of_a_job(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of its launchers."""
+    return {**environ, "KUNGFU_SECRET": secrets.token_hex(32), "GLOO_SOCKET_IFNAME": "eth0"}
+
+
+def run(names: Sequence[str], peers: int, program: Sequence[str]) -> int:
+    environ = of_a_job(os.environ)
     started = []
     try:
         for name in names:
-            command = ["ip", "netns", "exec", name, *launcher, *program]
+            command = command_on(name, len(names), peers, program)
             started.append(subprocess.Popen(command, env=environ))
         return max(abs(one.wait()) for one in started)
     finally:
@@ -80,14 +103,8 @@ def main() -> None:
     parser.add_argument("program", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    mark = uuid.uuid4().hex[:6]
-    switch, *names = (f"kungfu-{mark}-{number}" for number in range(options.hosts + 1))
-    try:
-        join(switch, names, options.rate)
+    with network(options.hosts, options.rate) as names:
         code = run(names, options.peers, options.program)
-    finally:
-        for name in (*names, switch):
-            subprocess.run(["ip", "netns", "del", name], check=False)
     sys.exit(code)
 
 

@@ -12,6 +12,7 @@ ROUNDS = (
     "elastic.py",
     "groups.py",
     "monitoring.py",
+    "pause.py",
     "straggler.py",
     "strategies.py",
     "targets.py",
