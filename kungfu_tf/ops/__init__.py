@@ -13,13 +13,15 @@ host's memory.
 
     dtype                   sum        mean    min, max   prod   moves (broadcast, gather, ...)
     floating, bfloat16      yes        yes     yes        yes    yes
-    integer                 wraps      -       yes        yes    yes
+    integer                 wraps      cut     yes        yes    yes
     complex                 yes        yes     -          yes    yes
     bool                    -          -       all, any   -      yes
     string, ...             -          -       -          -      -
 
-Sums of float16 and bfloat16 are accumulated in float32. Operands are added in the same order
-everywhere, so all peers get the same bits. The results of neighbours are each peer's own.
+A mean of integers is the exact sum, divided by the number of peers and cut off toward zero; sums
+of int64 and uint64 wrap. Sums of float16 and bfloat16 are accumulated in float32. Operands are
+added in the same order everywhere, so all peers get the same bits. The results of neighbours are
+each peer's own.
 
 **Errors.** The call itself raises what is wrong with the program, in eager code and while a graph
 is built or traced:

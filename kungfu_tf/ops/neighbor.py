@@ -259,7 +259,7 @@ def weighted_sums(
     given = [group_operations.dense(value, what) for value in values]
     for tensor, value in zip(given, values, strict=True):
         if tensor is not None:
-            tensors.check_weighted(tensor, what, value)
+            tensors.check_fractions(tensor, f"{what}: a weighted sum", value)
     by_dtype, layout = group_operations.laid_out(given, what, agree)
     tags = group_operations.tags_of(tag, list(map(min, by_dtype)))
     results: dict[int, Any] = {}

@@ -48,14 +48,14 @@ def group_mean(
         scalars, of the same bits on all peers.
 
     Raises:
-        UnsupportedTypeError: If the mean of the dtype is not defined.
+        UnsupportedTypeError: If the norm of the dtype is not defined.
         tf.errors.InvalidArgumentError: If dtypes, shapes, `step` or `agree` differ between peers,
             or a peer calls `group_all_reduce` instead.
     """
     what = naming.title("group_all_reduce", name)
     given = [tensors.to_tensor(gradient, what) for gradient in gradients]
     for tensor, gradient in zip(given, gradients, strict=True):
-        tensors.check_reduction(tensor, "mean", what, gradient)
+        tensors.check_fractions(tensor, f"{what}: the norm", gradient)
     tag = naming.make_tag("group_all_reduce", name)
     means, own, mean = kernels.run(
         "kungfu_group_all_reduce_norms",

@@ -50,6 +50,16 @@ def all_reduce_rows(
     values, indices = map(tf.convert_to_tensor, (sparse.values, sparse.indices))
     all_values, lengths = rows.all_gather(values, concat=True, tag=tag, agree=agreed)
     all_indices, _ = rows.all_gather(indices, concat=True, tag=f"{tag}/indices")
-    if op == "mean":
+    if op == "mean" and all_values.dtype.is_integer:
+        all_values, all_indices = _means_of_integers(all_values, all_indices, tf.size(lengths))
+    elif op == "mean":
         all_values /= tf.cast(tf.size(lengths), all_values.dtype)
     return tf.IndexedSlices(all_values, all_indices, sparse.dense_shape)
+
+
+def _means_of_integers(values: Any, indices: Any, size: Any) -> tuple[Any, Any]:
+    """The means of rows, cut off once: those of one index are first added, in 64 bits."""
+    wide = tf.uint64 if values.dtype.is_unsigned else tf.int64
+    unique, places = tf.unique(indices)
+    sums = tf.math.unsorted_segment_sum(tf.cast(values, wide), places, tf.size(unique))
+    return tf.cast(tf.truncatediv(sums, tf.cast(size, wide)), values.dtype), unique

@@ -65,8 +65,6 @@ def check_reduction(tensor: Any, op: str, what: str, value: Any = None) -> None:
         remedy = "use min (all) or max (any), or cast"
     elif dtype in _COMPLEX and op in ("min", "max"):
         remedy = "complex numbers have no order"
-    elif dtype in (*_SIGNED, *_UNSIGNED) and op == "mean":
-        remedy = "use sum, or cast to a floating type"
     if remedy:
         named = label(tensor if value is None else value)
         raise errors.UnsupportedTypeError(
@@ -74,20 +72,19 @@ def check_reduction(tensor: Any, op: str, what: str, value: Any = None) -> None:
         )
 
 
-def check_weighted(tensor: Any, what: str, value: Any = None) -> None:
-    """Raises UnsupportedTypeError unless the elements of `tensor` can be multiplied by weights.
+def check_fractions(tensor: Any, what: str, value: Any = None) -> None:
+    """Raises UnsupportedTypeError unless the elements of `tensor` may have fractions.
 
     Args:
         tensor: A tensor.
-        what: The operation, for the message.
+        what: What needs them, for the message.
         value: The caller's value that `tensor` was made from, if it is another.
     """
     dtype = tensor.dtype.base_dtype
     if dtype not in (*_FLOATING, *_COMPLEX):
         named = label(tensor if value is None else value)
         raise errors.UnsupportedTypeError(
-            f"{what}: a weighted sum is not defined for {named} of dtype {dtype.name}: cast to a "
-            "floating type"
+            f"{what} is not defined for {named} of dtype {dtype.name}: cast to a floating type"
         )
 
 

@@ -60,10 +60,9 @@ bool Supports(DType dtype, ReduceOp op) {
   const Family family = Info(dtype).family;
   switch (op) {
     case ReduceOp::kSum:
+    case ReduceOp::kMean:
     case ReduceOp::kProd:
       return family != Family::kBool;
-    case ReduceOp::kMean:
-      return family == Family::kFloating || family == Family::kComplex;
     case ReduceOp::kMin:
     case ReduceOp::kMax:
       return family != Family::kComplex;

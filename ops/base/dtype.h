@@ -43,8 +43,8 @@ size_t SizeOf(DType dtype);
 const char* Name(DType dtype);
 // "sum"
 const char* Name(ReduceOp op);
-// Whether `op` is defined on `dtype`. Every type but bool has sums and products; only floating and complex types have a
-// mean. Complex types have no order; bool has min (all) and max (any) only.
+// Whether `op` is defined on `dtype`. Every type but bool has sums, means and products. Complex types have no order;
+// bool has min (all) and max (any) only.
 bool Supports(DType dtype, ReduceOp op);
 
 }  // namespace kungfu

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "ops/base/accumulate.h"
 #include "ops/base/float16.h"
 #include "ops/base/instructions.h"
 #include "ops/base/logging.h"
@@ -113,7 +114,7 @@ template <typename T>
 struct DivideLoop {
   KF_INLINE static void Run(void* data, size_t count, int divisor) {
     auto* elements = static_cast<T*>(data);
-    for (size_t i = 0; i < count; ++i) elements[i] = elements[i] / divisor;
+    for (size_t i = 0; i < count; ++i) elements[i] = static_cast<T>(elements[i] / divisor);
   }
 };
 
@@ -266,7 +267,7 @@ constexpr Kernels KernelsOf() {
     of(ReduceOp::kMin) = Set::template Reduce<ReduceLoop<T, Min>>;
     of(ReduceOp::kMax) = Set::template Reduce<ReduceLoop<T, Max>>;
   }
-  if constexpr (!kIsBool<T> && !std::is_integral_v<T>) {
+  if constexpr (!kIsBool<T>) {
     of(ReduceOp::kMean) = of(ReduceOp::kSum);
     kernels.divide = Set::template Divide<DivideLoop<T>>;
   }
@@ -314,36 +315,6 @@ void Reduce(void* out, const void* a, const void* b, size_t count, DType dtype, 
   KernelsFor(dtype).reduce[static_cast<int>(op)](out, a, b, count);
 }
 
-DType AccumulatorOf(DType dtype, ReduceOp op) {
-  const bool rounds = op == ReduceOp::kSum || op == ReduceOp::kMean || op == ReduceOp::kProd;
-  return IsHalf(dtype) && rounds ? DType::kFloat32 : dtype;
-}
-
-void Widen(const void* in, float* out, size_t count, DType dtype) {
-  if (dtype == DType::kFloat16) return Widen(static_cast<const Float16*>(in), out, count);
-  KF_CHECK(dtype == DType::kBFloat16) << Name(dtype);
-  const auto* from = static_cast<const BFloat16*>(in);
-  KF_INDEPENDENT
-  for (size_t i = 0; i < count; ++i) out[i] = Widen(from[i]);
-}
-
-void Accumulate(float* total, const void* in, size_t count, DType dtype, ReduceOp op) {
-  float wide[kBlock];
-  for (size_t begin = 0; begin < count; begin += kBlock) {
-    const size_t size = std::min(kBlock, count - begin);
-    Widen(static_cast<const char*>(in) + begin * SizeOf(dtype), wide, size, dtype);
-    Reduce(total + begin, total + begin, wide, size, DType::kFloat32, op);
-  }
-}
-
-void Narrow(const float* in, void* out, size_t count, DType dtype) {
-  if (dtype == DType::kFloat16) return Narrow(in, static_cast<Float16*>(out), count);
-  KF_CHECK(dtype == DType::kBFloat16) << Name(dtype);
-  auto* to = static_cast<BFloat16*>(out);
-  KF_INDEPENDENT
-  for (size_t i = 0; i < count; ++i) to[i] = Narrow<BFloat16>(in[i]);
-}
-
 void Divide(void* data, size_t count, DType dtype, int divisor) {
   KF_CHECK(Supports(dtype, ReduceOp::kMean) && divisor > 0) << Name(dtype) << " by " << divisor;
   KernelsFor(dtype).divide(data, count, divisor);
@@ -360,7 +331,7 @@ void TwofoldSum(void* out, void* also, const void* a, const void* b, size_t coun
 
 void Scale(void* total, const void* in, double weight, size_t count, DType dtype) {
   if (IsHalf(dtype)) {
-    Widen(in, static_cast<float*>(total), count, dtype);
+    Widen(in, total, count, dtype);
     return Scale(total, total, weight, count, DType::kFloat32);
   }
   const DType real = RealOf(dtype, &count);

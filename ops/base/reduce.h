@@ -9,12 +9,12 @@
 namespace kungfu {
 
 // out[i] = a[i] op b[i]. `out` may be `a` or `b`; other overlaps are not allowed. Mean adds, like sum: see Divide.
-// float16 and bfloat16 are rounded to nearest even once per call: to combine more than two see AccumulatorOf. Integer
+// float16 and bfloat16 are rounded to nearest even once per call: to combine more than two see accumulate.h. Integer
 // sums and products wrap; min and max propagate NaN.
 // REQUIRES: Supports(dtype, op); pointers aligned to the element.
 void Reduce(void* out, const void* a, const void* b, size_t count, DType dtype, ReduceOp op);
 
-// data[i] /= divisor, in float32 for the 16-bit types.
+// data[i] /= divisor, in float32 for the 16-bit floating types; integers are cut off toward zero.
 // REQUIRES: Supports(dtype, ReduceOp::kMean), divisor > 0.
 void Divide(void* data, size_t count, DType dtype, int divisor);
 
@@ -24,16 +24,6 @@ void Divide(void* data, size_t count, DType dtype, int divisor);
 void TwofoldSum(void* out, void* also, const void* a, const void* b, size_t count, DType dtype, int divisor);
 // Whether such a reduction has this loop: sums and means of float32 and float64 have it.
 bool HasTwofoldSum(DType dtype, ReduceOp op);
-
-// The type in which many arrays are combined before the result is rounded once. For sums, means and products of the
-// 16-bit floating types it is float32; else the type itself.
-DType AccumulatorOf(DType dtype, ReduceOp op);
-// The following three REQUIRE that `dtype` is float16 or bfloat16.
-void Widen(const void* in, float* out, size_t count, DType dtype);
-// total[i] = total[i] op in[i].
-void Accumulate(float* total, const void* in, size_t count, DType dtype, ReduceOp op);
-// Rounds to nearest even.
-void Narrow(const float* in, void* out, size_t count, DType dtype);
 
 // The steps of a weighted sum: total[i] = weight * in[i], and total[i] += weight * in[i], each product rounded before
 // it is added. `total` has the type AccumulatorOf(dtype, ReduceOp::kSum), and the weight is rounded to it; Scale may

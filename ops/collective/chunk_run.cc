@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "ops/base/accumulate.h"
 #include "ops/base/reduce.h"
 
 namespace kungfu {
@@ -34,11 +35,11 @@ ChunkRun::ChunkRun(const Movement& movement, const Chunk& chunk, int rank, Conve
       source_(chunk.broadcast ? chunk.broadcast->Predecessors(rank) : NoRanks()),
       targets_(Without(chunk.broadcast ? chunk.broadcast->Successors(rank) : NoRanks(), served.ranks)),
       size_(TotalSize(chunk.recv.empty() ? chunk.send : AsPayload(chunk.recv))),
-      is_wide_(AccumulatorOf(movement.dtype, movement.op) != movement.dtype),
+      wide_(AccumulatorOf(movement.dtype, movement.op)),
       accumulator_(std::move(served.total)) {}
 
 void ChunkRun::Start() {
-  if (is_wide_ && !accumulator_ && !children_.empty()) {
+  if (wide_ != movement_.dtype && !accumulator_ && !children_.empty()) {
     accumulator_ = std::make_unique<Accumulator>(chunk_.send, movement_.dtype, movement_.op);
   }
   ReduceNext();
@@ -53,8 +54,8 @@ Payload ChunkRun::Partial() const {
 void ChunkRun::ReduceNext() {
   while (next_child_ < children_.size()) {
     const int child = children_[next_child_];
-    const bool arrives_wide = is_wide_ && !chunk_.reduce->Predecessors(child).empty();
-    const uint64_t size = arrives_wide ? size_ / SizeOf(movement_.dtype) * sizeof(float) : size_;
+    const bool arrives_wide = wide_ != movement_.dtype && !chunk_.reduce->Predecessors(child).empty();
+    const uint64_t size = arrives_wide ? size_ / SizeOf(movement_.dtype) * SizeOf(wide_) : size_;
     if (accumulator_) {
       sink_ = accumulator_->MakeSink(arrives_wide);
     } else {

@@ -53,7 +53,7 @@ class ChunkRun : public ChunkTask {
   const std::vector<int>& source_;
   const std::vector<int> targets_;
   const uint64_t size_;
-  const bool is_wide_;  // partial results of several peers are an Accumulator's
+  const DType wide_;  // of partial results of several peers; another than the elements': they are an Accumulator's
 
   std::unique_ptr<Accumulator> accumulator_;
   std::unique_ptr<Sink> sink_;

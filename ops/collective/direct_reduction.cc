@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/base/accumulate.h"
 #include "ops/base/reduce.h"
 
 namespace kungfu {
@@ -59,7 +60,7 @@ void DirectReduction::Clear() {
 void DirectReduction::Prepare() {
   if (results_.empty()) return;
   if (accumulator_ != dtype_) {
-    if (!wide_) wide_.reset(new float[kBlock / SizeOf(dtype_)]);
+    if (!wide_) wide_.reset(new char[kBlock / SizeOf(dtype_) * SizeOf(accumulator_)]);
   } else if (operands_.size() > 2) {
     if (!partial_) partial_.reset(new char[kBlock]);
   }
@@ -99,7 +100,7 @@ void DirectReduction::Block(size_t bytes) {
     for (size_t i = 0; i < operand_squares_.size(); ++i) operand_squares_[i].Add(operands_[i].data(), count, dtype_);
     if (total_) {
       CombineWide(total_, count);
-      total_ += count;
+      total_ += count * SizeOf(accumulator_);
       return;
     }
     if (wide_) {
@@ -167,7 +168,7 @@ size_t DirectReduction::Combine(size_t count) {
   return 1;
 }
 
-void DirectReduction::CombineWide(float* result, size_t count) {
+void DirectReduction::CombineWide(char* result, size_t count) {
   Widen(operands_[0].data(), result, count, dtype_);
   for (size_t i = 1; i < operands_.size(); ++i) Accumulate(result, operands_[i].data(), count, dtype_, op_);
 }

@@ -29,8 +29,8 @@ class DirectReduction {
   void AddOperand(Payload operand);
   // The places for the result, at least one. It is computed in the first; `copier` copies it to another one.
   void AddResult(Pieces result, CrossCoreCopier* copier = nullptr);
-  // Instead of a place, of a part of a larger reduction whose operands are combined in float32 (AccumulatorOf): it is
-  // left in `total`, which it fits.
+  // Instead of a place, of a part of a larger reduction whose operands are combined in a wider type (AccumulatorOf): it
+  // is left in `total`, which it fits.
   void SetTotal(Accumulator* total) { total_ = total->total(); }
   // Lets go of all arrays and places, for others. REQUIRES: nothing is measured.
   void Clear();
@@ -69,7 +69,7 @@ class DirectReduction {
   // Both return how many results are there then, from the first on.
   size_t CombineMeasured(size_t count);
   size_t Combine(size_t count);
-  void CombineWide(float* result, size_t count);
+  void CombineWide(char* result, size_t count);
 
   const DType dtype_;
   const ReduceOp op_;
@@ -80,8 +80,8 @@ class DirectReduction {
   std::vector<Cursor<Pieces>> results_;
   std::vector<CrossCoreCopier*> copiers_;    // by result; the first needs none
   std::unique_ptr<char[]> partial_;          // of more than two operands
-  std::unique_ptr<float[]> wide_;            // of operands that are combined in float32
-  float* total_ = nullptr;                   // where those stay that are not rounded
+  std::unique_ptr<char[]> wide_;             // of operands that are combined in a wider type
+  char* total_ = nullptr;                    // where those stay that are not narrowed
   std::vector<SquaredSum> operand_squares_;  // empty: they are not measured
   std::optional<SquaredSum> result_squares_;
 };

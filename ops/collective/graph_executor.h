@@ -4,8 +4,9 @@
 // Operands are combined in the order of the graph, so the result does not depend on timing. There is one root per
 // chunk, so all ranks receive the same bits.
 //
-// Cost for a chunk of n bytes: n bytes over each edge of both graphs; steps: the depths of both. If 16-bit types are
-// combined in float32 (AccumulatorOf) it is 2n over each edge of the reduce graph that does not begin at a leaf.
+// Cost for a chunk of n bytes: n bytes over each edge of both graphs; steps: the depths of both. Over
+// each edge of the reduce graph that does not begin at a leaf it is as much as elements of AccumulatorOf take: 2n where
+// those of 16 bits are combined in float32.
 
 #pragma once
 

@@ -4,8 +4,8 @@
 #include <deque>
 #include <utility>
 
+#include "ops/base/accumulate.h"
 #include "ops/base/logging.h"
-#include "ops/base/reduce.h"
 #include "ops/base/squared_norm.h"
 #include "ops/collective/chunk_run.h"
 #include "ops/collective/direct_reduction.h"

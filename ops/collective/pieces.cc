@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/base/accumulate.h"
 #include "ops/base/reduce.h"
 
 namespace kungfu {
@@ -66,33 +67,37 @@ void ReduceSink::Consume(ConstBytes view) {
 class Accumulator::WideSink : public Sink {
  public:
   WideSink(Accumulator* accumulator, bool arrives_wide)
-      : accumulator_(accumulator), arriving_(arrives_wide ? DType::kFloat32 : accumulator->dtype_) {}
+      : accumulator_(accumulator), arriving_(arrives_wide ? accumulator->wide_ : accumulator->dtype_) {}
 
   MutableBytes Reserve(size_t) override { return {}; }
   void Commit(size_t) override {}
   void Consume(ConstBytes view) override {
-    float* const total = accumulator_->total_.get() + done_;
+    char* const total = accumulator_->total_.get() + done_;
     const size_t count = view.size / SizeOf(arriving_);
-    if (arriving_ == DType::kFloat32) {
+    if (arriving_ == accumulator_->wide_) {
       Reduce(total, total, view.data, count, arriving_, accumulator_->op_);
     } else {
       Accumulate(total, view.data, count, arriving_, accumulator_->op_);
     }
-    done_ += count;
+    done_ += count * SizeOf(accumulator_->wide_);
   }
 
  private:
   Accumulator* const accumulator_;
   const DType arriving_;
-  uint64_t done_ = 0;
+  uint64_t done_ = 0;  // bytes of the total
 };
+
+Accumulator::Accumulator(uint64_t count, DType dtype, ReduceOp op)
+    : dtype_(dtype), wide_(AccumulatorOf(dtype, op)), op_(op), count_(count), total_(new char[count * SizeOf(wide_)]) {}
 
 Accumulator::Accumulator(const Payload& first, DType dtype, ReduceOp op)
     : Accumulator(TotalSize(first) / SizeOf(dtype), dtype, op) {
-  float* to = total_.get();
+  char* to = total_.get();
   for (const ConstBytes& piece : first) {
-    Widen(piece.data, to, piece.size / SizeOf(dtype), dtype);
-    to += piece.size / SizeOf(dtype);
+    const uint64_t count = piece.size / SizeOf(dtype);
+    Widen(piece.data, to, count, dtype);
+    to += count * SizeOf(wide_);
   }
 }
 
@@ -101,11 +106,12 @@ std::unique_ptr<Sink> Accumulator::MakeSink(bool arrives_wide) {
 }
 
 void Accumulator::Finish(const Pieces& to, int peers) {
-  if (op_ == ReduceOp::kMean) Divide(total_.get(), count_, DType::kFloat32, peers);
-  const float* from = total_.get();
+  if (op_ == ReduceOp::kMean) Divide(total_.get(), count_, wide_, peers);
+  const char* from = total_.get();
   for (const MutableBytes& piece : to) {
-    Narrow(from, piece.data, piece.size / SizeOf(dtype_), dtype_);
-    from += piece.size / SizeOf(dtype_);
+    const uint64_t count = piece.size / SizeOf(dtype_);
+    Narrow(from, piece.data, count, dtype_);
+    from += count * SizeOf(wide_);
   }
 }
 

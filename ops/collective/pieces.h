@@ -49,29 +49,28 @@ class ReduceSink : public Sink {
   size_t to_piece_ = 0, to_offset_ = 0;
 };
 
-// An array in which several peers' 16-bit elements are combined (AccumulatorOf).
+// An array in which several peers' elements are combined in a wider type (AccumulatorOf).
 class Accumulator {
  public:
   Accumulator(const Payload& first, DType dtype, ReduceOp op);
   // An array of so many elements that are not there yet.
-  Accumulator(uint64_t count, DType dtype, ReduceOp op)
-      : dtype_(dtype), op_(op), count_(count), total_(new float[count]) {}
+  Accumulator(uint64_t count, DType dtype, ReduceOp op);
 
-  float* total() { return total_.get(); }
-  // Its bytes, for the peer that continues with it.
-  Payload bytes() const { return {{reinterpret_cast<const char*>(total_.get()), count_ * sizeof(float)}}; }
+  char* total() { return total_.get(); }
+  // For the peer that continues with it.
+  Payload bytes() const { return {{total_.get(), count_ * SizeOf(wide_)}}; }
   // Adds what arrives, be it elements or another accumulator's bytes.
   std::unique_ptr<Sink> MakeSink(bool arrives_wide);
-  // Rounds into `to`; a mean is the mean of `peers`. REQUIRES: `to` has room for as many elements.
+  // Narrows into `to`; a mean is the mean of `peers`. REQUIRES: `to` has room for as many elements.
   void Finish(const Pieces& to, int peers);
 
  private:
   class WideSink;
 
-  const DType dtype_;
+  const DType dtype_, wide_;
   const ReduceOp op_;
   const uint64_t count_;
-  const std::unique_ptr<float[]> total_;
+  const std::unique_ptr<char[]> total_;
 };
 
 }  // namespace kungfu

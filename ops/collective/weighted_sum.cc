@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/base/accumulate.h"
 #include "ops/base/reduce.h"
 
 namespace kungfu {

@@ -21,9 +21,9 @@ MUTANTS = [
     ),
     Mutant(
         name="half-adds-in-half",
-        file="ops/base/reduce.cc",
-        text="return IsHalf(dtype) && rounds ? DType::kFloat32 : dtype;",
-        fault="return IsHalf(dtype) && rounds && op != ReduceOp::kMean ? DType::kFloat32 : dtype;",
+        file="ops/base/accumulate.cc",
+        text="return grows ? WideOf(dtype).dtype : dtype;",
+        fault="return grows && !(is_half && op == ReduceOp::kMean) ? WideOf(dtype).dtype : dtype;",
         why="A mean of float16 is rounded once for each peer, and may overflow.",
         test="collective_test Half.",
     ),

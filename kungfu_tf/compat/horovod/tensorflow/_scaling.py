@@ -1,4 +1,4 @@
-"""Horovod's means of integers."""
+"""Horovod's means of integers that are multiplied."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import tensorflow as tf
 from kungfu_tf import ops
 
 
-def divided_by_size(x: Any, factor: float = 1.0) -> Any:
+def divided_by_size(x: Any, factor: float) -> Any:
     """`factor · x / size` of integers: in float64, and cut off."""
-    wide = tf.cast(x, tf.float64)
-    if factor != 1.0:
-        wide *= factor
+    wide = tf.cast(x, tf.float64) * tf.cast(factor, tf.float64)
     return tf.cast(wide / tf.cast(ops.cluster_size(), tf.float64), x.dtype)

@@ -159,7 +159,7 @@ def reduced(
     x = scaled(tensors.to_tensor(tensor, what), prescale)
     if op == Adasum:
         return scaled(ops.adasum(x, name=name), postscale)
-    kind = _kind(x, op)
+    kind = _kind(x, op, postscale)
     tensors.check_reduction(x, kind, what)
     tag = naming.make_tag("all_reduce", name)
     result = kernels.run("kungfu_all_reduce", x, op=kind, tag=tag, **_DIFFERING)
@@ -179,7 +179,7 @@ def reduced_group(
     given = [scaled(tensors.to_tensor(value, what), prescale) for value in values]
     if op == Adasum:
         return [scaled(x, postscale) for x in ops.group_adasum(given, name=name)]
-    kinds = [_kind(x, op) for x in given]
+    kinds = [_kind(x, op, postscale) for x in given]
     results: list[Any] = [None] * len(given)
     for kind in sorted(set(kinds)):
         places = [i for i, each in enumerate(kinds) if each == kind]
@@ -222,7 +222,7 @@ def scattered(
     given = tensors.to_tensor(tensor, what)
     if given.shape.rank == 0:
         raise tf.errors.InvalidArgumentError(None, None, f"{what}: a scalar has no rows")
-    kind = _kind(given, op)
+    kind = _kind(given, op, postscale)
     tag = naming.make_tag("reduce_scatter", name)
 
     @tf.custom_gradient
@@ -361,12 +361,17 @@ def _check_divisible(x: Any) -> list[Any]:
     return [] if static is not None else [check_later(remainder, 0, message)]
 
 
-def _kind(x: Any, op: int) -> str:
-    """The reduction to run: for the mean of integers a sum."""
-    return "sum" if op == Average and x.dtype.is_integer else name_of(op)
+def _kind(x: Any, op: int, postscale: float) -> str:
+    """The reduction to run: a sum where a mean of integers is yet to be multiplied."""
+    return "sum" if _is_cut_later(x, op, postscale) else name_of(op)
 
 
 def _finished(result: Any, op: int, postscale: float) -> Any:
-    if op == Average and result.dtype.is_integer:
+    if _is_cut_later(result, op, postscale):
         return divided_by_size(result, postscale)
     return scaled(result, postscale)
+
+
+def _is_cut_later(x: Any, op: int, postscale: float) -> bool:
+    """Whether a mean is cut off after its multiplication, and only there."""
+    return op == Average and x.dtype.is_integer and postscale != 1.0

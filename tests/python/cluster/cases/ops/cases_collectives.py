@@ -29,7 +29,7 @@ def case_all_reduce(dtype, op):
     check(lambda t: kf.ops.all_reduce(t, op=op), x[kf.rank()], reduced(op, x))
 
 
-@each(dtype=FLOATING + COMPLEX)
+@each(dtype=NUMBERS)
 @exhaustive(dtype=SOME)
 def case_all_reduce_mean(dtype):
     x = arrays(dtype)
