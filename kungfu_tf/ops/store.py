@@ -109,7 +109,7 @@ def request_variable(
             not positive.
         UnsupportedTypeError: If the dtype cannot be sent.
         tf.errors.NotFoundError: If `wait` is False, and it is not there or that peer has ended
-            normally.
+            normally. In a job of `-on-failure survive`, also if that peer is lost.
         tf.errors.OutOfRangeError: If the version is no longer kept, or was skipped.
         tf.errors.InvalidArgumentError: If it has another dtype or shape, or there is no such rank.
         tf.errors.DeadlineExceededError: If it did not come in time.

@@ -114,7 +114,7 @@ Status Peer::StartSession(const Membership& membership) {
   }
   const uint32_t epoch = FirstEpoch(membership.version);
   const P2p::Options of_store{config_.store_versions, Seconds(config_.stall_warning),
-                              Seconds(config_.collective_timeout)};
+                              Seconds(config_.collective_timeout), config_.survives};
   p2p_ = std::make_unique<P2p>(loop_.get(), router_.get(), self_, epoch, of_store, &counters_);
   newest_version_ = agreed_version_ = membership.version;
   SetSession(MakeSession(membership.peers, rank, epoch, config_.strategy), config_.strategy);

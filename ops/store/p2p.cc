@@ -27,8 +27,9 @@ Status ValidateName(const std::string& name) {
 
 Status Validate(const Request& request) {
   if (request.target < 0 || request.target >= request.peers.size()) {
-    return InvalidArgumentError("rank " + std::to_string(request.target) + " of " +
-                                std::to_string(request.peers.size()) + " peers");
+    const bool may_be_lost = request.survives && !request.waits && request.target > 0;
+    return Status(may_be_lost ? Code::kNotFound : Code::kInvalidArgument,
+                  "rank " + std::to_string(request.target) + " of " + std::to_string(request.peers.size()) + " peers");
   }
   return ValidateName(request.query.name);
 }
@@ -80,6 +81,7 @@ void P2p::SavedLater(const std::string& name) {
 
 uint64_t P2p::Start(Request request) {
   const uint64_t handle = next_handle_++;
+  request.survives = options_.survives;
   auto shared = std::make_shared<Request>(std::move(request));
   Status status = Validate(*shared);
   uint64_t version = 0;

@@ -46,6 +46,7 @@ class P2p : private PullHandler {
     int window;             // versions of a name that are kept
     Seconds stall_warning;  // until the log names the request that waits
     Seconds timeout;        // of requests without one
+    bool survives;          // of requests: Request::survives
   };
   // `loop` and `router` may be null, for a process that is alone.
   P2p(EventLoop* loop, Router* router, const PeerId& self, uint64_t epoch, const Options& options,

@@ -73,8 +73,8 @@ void Pull::ReceiveOnLoop(uint32_t part, Pieces places) {
 
 void Pull::OnPartOnLoop(const Status& status) {
   KF_DCHECK(loop_->InLoop());
-  const bool left = status.code() == Code::kUnavailable && router_->HasLeftOnLoop(request_->peers[request_->target]);
-  if (left) return EndOnLoop(Left(status));
+  const bool may_go_on = request_->survives || router_->HasLeftOnLoop(request_->peers[request_->target]);
+  if (may_go_on && status.code() == Code::kUnavailable) return EndOnLoop(Left(status));
   if (!status.ok()) return EndOnLoop(status);
   if (--missing_ == 0) EndOnLoop(OkStatus());
 }

@@ -20,11 +20,12 @@ namespace kungfu {
 
 struct Request {
   Query query;
-  bool waits = true;   // for a blob that is not there yet; else that is kNotFound, as is a blob of a peer that has left
-  double timeout = 0;  // seconds; 0: the store's
-  PeerList peers;      // of the session
-  int target = 0;      // rank
-  Pieces places;       // as large as the expected blob; must stay until `done`
+  bool waits = true;  // for a blob that is not there yet; else that is kNotFound, as is a blob of a peer that has left
+  bool survives = false;  // a peer that is lost is one that has left, and so is a rank that there is no more
+  double timeout = 0;     // seconds; 0: the store's
+  PeerList peers;         // of the session
+  int target = 0;         // rank
+  Pieces places;          // as large as the expected blob; must stay until `done`
   // Called once. With OK the places are filled with this version.
   std::function<void(const Status& status, uint64_t version)> done;
 };

@@ -23,6 +23,22 @@ struct Dwindling : Job {
     for (const char name : names) futures.push_back(Advance(name));
     return futures;
   }
+  // What comes of a request for a number at a rank of these peers.
+  Status Ask(char name, const PeerList& peers, int target, bool waits) {
+    float place = 0;
+    Request request;
+    request.query.name = "model";
+    request.query.expected = BlobForm{DType::kFloat32, 1, 0, ""}.signature();
+    request.waits = waits;
+    request.peers = peers;
+    request.target = target;
+    request.places.push_back({reinterpret_cast<char*>(&place), sizeof(place)});
+    std::promise<Status> promise;
+    std::future<Status> asked = promise.get_future();
+    request.done = [&promise](const Status& status, uint64_t) { promise.set_value(status); };
+    peer(name)->p2p()->Start(std::move(request));
+    return Wait(&asked);
+  }
   static void ExpectOk(std::vector<std::future<Status>>* futures) {
     for (auto& future : *futures) EXPECT_OK(Wait(&future));
   }
@@ -63,6 +79,19 @@ KF_TEST(Survivors, GrowAndShrink) {
   job.ExpectAllAdvance("ad");
   EXPECT_EQ(job.peer('a')->session()->rank(), -1);
   job.ExpectSum("d");
+}
+
+// Who does not wait for a model goes on without that of a lost peer, whose rank there may be no more.
+KF_TEST(Survivors, HaveNoMoreWhatALostOneKept) {
+  Dwindling job("abc");
+  const PeerList before = job.peer('a')->session()->peers();
+  job.ExpectSurvivorsToRepeat("abc", "ab");
+  const PeerList after = job.peer('a')->session()->peers();
+  EXPECT_EQ(job.Ask('a', before, 2, false).code(), Code::kNotFound);
+  EXPECT_EQ(job.Ask('a', before, 2, true).code(), Code::kUnavailable);
+  EXPECT_EQ(job.Ask('a', after, 2, false).code(), Code::kNotFound);
+  EXPECT_EQ(job.Ask('a', after, 2, true).code(), Code::kInvalidArgument);
+  EXPECT_EQ(job.Ask('a', after, -1, false).code(), Code::kInvalidArgument);
 }
 
 // One has connected anew, and its old connections are gone, before the others hear of it.
