@@ -38,8 +38,18 @@ DAILY = {
     ("S-SGD", "tcp", ROWS[0], ORDERS[0]),
     ("SMA", "unix", ROWS[0], ORDERS[0]),
     ("DiLoCo", "unix", ROWS[0], ORDERS[0]),
+    ("AdaptiveSGD", "unix", ROWS[2], ORDERS[0]),
 }
-METHODS = ("S-SGD", "SMA", "LocalSGD", "DiLoCo", "Streaming")
+METHODS = (
+    "S-SGD",
+    "SMA",
+    "LocalSGD",
+    "DiLoCo",
+    "Streaming",
+    "AdaptiveSGD",
+    "noise scale",
+    "variance",
+)
 JOBS = [
     pytest.param(
         *(method, way, row, order),

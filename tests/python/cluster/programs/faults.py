@@ -25,6 +25,7 @@ ME = kf.rank()  # a peer keeps its data, and its place in faults, when its rank 
 SAMPLES, BATCH, EPOCHS, STEPS = 32, 8, 2, 4
 VARIABLES = 8  # of the model, which are trained
 ALPHA = 0.25  # of SMA
+CHANGE_STEP = 3  # of AdaptiveSGD
 EVERY = 3  # steps between two meetings of LocalSGD and DiLoCo
 OUTER_RATE, MOMENTUM = 5 / 8, 3 / 4  # of DiLoCo; exact in any precision
 OVERLAP, MERGE = 2, 1 / 4  # of DiLoCo whose meetings end later ("Streaming")
@@ -50,8 +51,13 @@ PHASES: dict[str, tuple[int, tuple[int, ...]]] = {
 }
 
 
-# Models are exchanged at any time in the step.
+# Gradients are exchanged when they are there, models at any time in the step.
+OF_GRADIENTS = ("S-SGD", "noise scale", "variance")
 DURING = ("forward", "backward", "delivered", "applied in part", "metrics")
+
+
+# A peer may be lost when it has made a step, and others have not taken what is theirs of it.
+TAKEN_LATER = ("Streaming", "AdaptiveSGD")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,14 +86,14 @@ class Fault:
             return tuple(range(1, EPOCHS * STEPS))
         if self.kind == "cut":
             return (EPOCHS * STEPS,)
-        if self.method != "S-SGD" and self.phase in DURING:
+        if self.method not in OF_GRADIENTS and self.phase in DURING:
             return (2, 3)
         return PHASES[self.phase][1]
 
     @property
     def has_sent(self) -> tuple[bool, ...]:
         """Whether what is under way when it is lost comes from it, too. Either is right."""
-        return (True, False) if self.method == "Streaming" else (True,)
+        return (True, False) if self.method in TAKEN_LATER else (True,)
 
 
 class Injector(keras.callbacks.Callback):
@@ -253,6 +259,12 @@ def model_of(injector: Injector | None) -> Any:
 def wrapped(optimizer: Any, method: str) -> Any:
     if method == "S-SGD":
         return kf.optimizers.SynchronousSGDOptimizer(optimizer, bucket_bytes=200)
+    if method == "noise scale":
+        return kf.optimizers.MonitorGradientNoiseScaleOptimizer(optimizer, BATCH)
+    if method == "variance":
+        return kf.optimizers.MonitorGradientVarianceOptimizer(optimizer)
+    if method == "AdaptiveSGD":
+        return kf.optimizers.AdaptiveSGDOptimizer(optimizer, CHANGE_STEP, alpha=ALPHA)
     if method == "LocalSGD":
         return kf.optimizers.LocalSGDOptimizer(optimizer, every=EVERY)
     if method in ("DiLoCo", "Streaming"):
@@ -274,7 +286,9 @@ def alone(peers: list[int], fault: Fault, first_without: int, *, has_sent: bool)
     with context.within(is_alone=True):
         if fault.method == "Streaming":
             return alone_with_overlaps(peers, fault, first_without, has_sent)
-        methods = {"S-SGD": alone_with_one_model, "SMA": alone_with_models}
+        if fault.method == "AdaptiveSGD":
+            return alone_with_models_then_one(peers, fault, first_without, has_sent)
+        methods = {**dict.fromkeys(OF_GRADIENTS, alone_with_one_model), "SMA": alone_with_models}
         method = methods.get(fault.method, alone_with_meetings)
         return method(peers, fault, first_without)
 
@@ -308,23 +322,50 @@ def alone_with_one_model(peers: list[int], fault: Fault, first_without: int) -> 
 
 
 def alone_with_models(peers: list[int], fault: Fault, first_without: int) -> list[Any]:
-    """SMA: v ← (1−α)·v + α·mean of v, then a step by the gradient at the old v.
-
-    Before `fit` ends all peers that are left get the mean of their models.
-    """
+    """SMA. Before `fit` ends all peers that are left get the mean of their models."""
     models = {p: model_of(None) for p in peers}
     for batches in those_there(peers, fault, first_without):
-        before = {p: weights_of(models[p]) for p in batches}
-        means = mean_of(before.values())
-        for p, (x, y) in batches.items():
-            model, variables = models[p], models[p].trainable_variables
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean((model(x, training=True) - y) ** 2)
-            gradients = tape.gradient(loss, variables)
-            pairs = zip(before[p], means, strict=True)
-            model.set_weights([(1 - ALPHA) * v + ALPHA * mean for v, mean in pairs])
-            model.optimizer.apply_gradients(zip(gradients, variables, strict=True))
+        draw_together({models[p]: batch for p, batch in batches.items()})
     return mean_of(weights_of(models[p]) for p in those_left(peers, fault))
+
+
+def alone_with_models_then_one(
+    peers: list[int], fault: Fault, first_without: int, has_sent: bool
+) -> list[Any]:
+    """AdaptiveSGD: SMA; then the first peer's model, with its optimizer, makes the steps of S-SGD.
+
+    A peer that is lost in the last step of SMA may have drawn the others, and not sent its model.
+    """
+    models = {p: model_of(None) for p in peers}
+    first = None
+    for step, batches in enumerate(those_there(peers, fault, first_without)):
+        if step < CHANGE_STEP:
+            draw_together({models[p]: batch for p, batch in batches.items()})
+            senders = [p for p in batches if has_sent or p != fault.who]
+            first = models[senders[0]]
+        else:
+            first.train_on_batch(*map(np.concatenate, zip(*batches.values(), strict=True)))
+    return weights_of(first)
+
+
+def draw_together(batches: dict[Any, tuple[Any, Any]]) -> None:
+    """A step of SMA: v ← (1−α)·v + α·mean of v, then a step by the gradient at the old v."""
+    before = {model: weights_of(model) for model in batches}
+    means = mean_of(before.values())
+    for model, batch in batches.items():
+        pairs = zip(before[model], means, strict=True)
+        step_from(model, batch, [(1 - ALPHA) * v + ALPHA * mean for v, mean in pairs])
+
+
+def step_from(model: Any, batch: tuple[Any, Any], weights: list[Any]) -> None:
+    """The optimizer's step from these weights, by the gradient at the model's own."""
+    x, y = batch
+    variables = model.trainable_variables
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((model(x, training=True) - y) ** 2)
+    gradients = tape.gradient(loss, variables)
+    model.set_weights(weights)
+    model.optimizer.apply_gradients(zip(gradients, variables, strict=True))
 
 
 def alone_with_meetings(peers: list[int], fault: Fault, first_without: int) -> list[Any]:

@@ -75,12 +75,13 @@ def check_weights(weights: list[Any], peers: list[int], fault: Fault) -> None:
     """They are those of one process on the samples of the peers that were there; everywhere."""
     assert all(kf.ops.consensus(w, name=f"weights/{i}") for i, w in enumerate(weights))
     off = []
-    for first_without, has_sent in itertools.product(fault.first_without, fault.has_sent):
+    ways = list(itertools.product(fault.first_without, fault.has_sent))
+    for first_without, has_sent in ways:
         expected = alone(peers, fault, first_without, has_sent=has_sent)
         pairs = zip(weights, expected, strict=True)
         off.append(max(np.linalg.norm(w - e) / max(1e-12, np.linalg.norm(e)) for w, e in pairs))
     assert min(off) < 1e-12, off
-    print("without it from step", fault.first_without[int(np.argmin(off))], flush=True)
+    print("without it from step", ways[int(np.argmin(off))][0], flush=True)
 
 
 def check_files(folder: Path, fault: Fault) -> None:
