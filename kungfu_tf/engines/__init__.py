@@ -8,6 +8,9 @@ the caller and receives an order: the job, its secret, all addresses and the fun
 function in a child, which is a peer. The child is a new interpreter, because an engine's process
 may serve several jobs, and a process can be a peer once only. It ends with its worker.
 
+The peers of an elastic job, which only Ray has, say over their workers what those of `kungfu-run`
+say to their runner, and the caller's Leader decides for all: ray_elastic.py.
+
 The function and its results travel as pickles, by the engine's own ways. Every user of the cluster
 can run code on it, with or without kungfu_tf.
 """

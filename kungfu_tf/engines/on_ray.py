@@ -19,6 +19,8 @@ def run(
     fn: Callable[..., T],
     np: int,
     *,
+    min_np: int | None = None,
+    max_np: int | None = None,
     args: Sequence[Any] = (),
     kwargs: Mapping[str, Any] | None = None,
     data: Any = None,
@@ -38,16 +40,25 @@ def run(
     The first process that fails ends the others, with KUNGFU_GRACE seconds to clean up. Afterwards
     no actor and no placement group is left.
 
+    With `min_np` or `max_np` the job is elastic: the number of processes may change while it runs,
+    between the two. The program asks for another number, as by `kungfu_tf.resize`. A process or an
+    actor that is killed does not end the job: the others go on, and Ray starts another one in its
+    place when it has room.
+
     Args:
         fn: The function. `kungfu_tf.rank()` tells it its rank.
-        np: The number of processes.
+        np: The number of processes. An elastic job begins with fewer if Ray has no room for all in
+            `start_timeout` seconds, and grows when it has.
+        min_np: The least number of processes of an elastic job. Default: 1.
+        max_np: The most. Default: `np`. With neither of the two the number stays the same.
         args: Its arguments.
         kwargs: Its keyword arguments.
         data: A `ray.data.Dataset`. Ray executes it first. Its rows are dealt evenly to the
-            processes, in their order: each gets its part by `kungfu_tf.data.from_cluster`.
+            processes, in their order: each gets its part by `kungfu_tf.data.from_cluster`. Not in
+            an elastic job.
         resources: What Ray reserves for each process: `{"CPU": 4, "GPU": 1}`. Default: one CPU.
         strategy: How Ray spreads the processes over its nodes: "PACK" on few, "SPREAD" over many,
-            "STRICT_PACK" on one, "STRICT_SPREAD" one on each.
+            "STRICT_PACK" on one, "STRICT_SPREAD" one on each. An elastic job has the first two.
         env: Variables for the processes. The caller's settings of kungfu_tf are sent, too.
         restarts: How often all processes are started anew after a failure, to go on from a
             checkpoint. KUNGFU_RESTARTS counts that.
@@ -55,7 +66,8 @@ def run(
         timeout: How many seconds `fn` may take; None: any time.
 
     Returns:
-        The results of `fn`, by rank.
+        The results of `fn`, by rank; of an elastic job those of the processes that took part at the
+        end.
 
     Raises:
         PeerFailedError: If `fn` raised, or a process or an actor was killed. The message names rank
@@ -84,14 +96,24 @@ def run(
         "ray.run", fn, np, timeout, start_timeout=start_timeout, restarts=restarts
     )
     ray = missing.needed("ray", "kungfu_tf.ray.run")
-    from kungfu_tf.engines import ray_job
+    from kungfu_tf.engines import ray_elastic, ray_job
 
+    sizes = None
+    if min_np is not None or max_np is not None:
+        sizes = ray_elastic.sizes(np, min_np, max_np)
+        _check_elastic(data, strategy)
     order = orders.new(fn, args, kwargs, env)
     if not ray.is_initialized():
         ray.init()
     seconds = math.inf if timeout is None else float(timeout)
 
     needed = _ONE_CPU if resources is None else resources
+    if sizes is not None:
+
+        def elastic(order: Order) -> list[Child]:
+            return ray_elastic.run(order, sizes, needed, strategy, start_timeout, seconds)
+
+        return attempts.run(elastic, order, restarts)
     shards = None
     if data is not None:
         missing.needed("pyarrow", "kungfu_tf.ray.run with data=")
@@ -104,6 +126,13 @@ def run(
             return ray_job.run(peers, order, seconds, shards)
 
     return attempts.run(attempt, order, restarts)
+
+
+def _check_elastic(data: Any, strategy: str) -> None:
+    if data is not None:
+        raise ValueError("ray.run: data= is dealt once, and an elastic job changes its number")
+    if strategy not in ("PACK", "SPREAD"):
+        raise ValueError(f"ray.run: strategy {strategy!r} is not one of an elastic job")
 
 
 def trials(

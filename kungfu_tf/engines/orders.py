@@ -25,6 +25,8 @@ class Order(NamedTuple):
         call: The pickled function with its arguments.
         restarts: How often it was started anew.
         peers: The addresses "ip:port" of its peers, by rank.
+        is_elastic: Whether its peers may come, go and be lost.
+        joins: The version of the membership that a newcomer joins; None: it is no newcomer.
     """
 
     job: str
@@ -33,6 +35,8 @@ class Order(NamedTuple):
     call: bytes
     restarts: int = 0
     peers: tuple[str, ...] = ()
+    is_elastic: bool = False
+    joins: int | None = None
 
     def __repr__(self) -> str:
         """Without the secret and what the function carries, for logs of an engine."""
@@ -95,6 +99,15 @@ def variables_of_peer(order: Order, rank: int) -> dict[str, str]:
         "KUNGFU_JOB_ID": order.job,
         "KUNGFU_SECRET": order.secret,
         "KUNGFU_RESTARTS": str(order.restarts),
+        **(_of_membership(order) if order.is_elastic else {}),
+    }
+
+
+def _of_membership(order: Order) -> dict[str, str]:
+    return {
+        "KUNGFU_MEMBERSHIP": "elastic" if order.joins is None else "joining",
+        "KUNGFU_MEMBERSHIP_VERSION": str(order.joins or 0),
+        "KUNGFU_SURVIVE": "1",
     }
 
 

@@ -8,15 +8,17 @@ from typing import Any
 import ray
 
 from kungfu_tf.engines.orders import Order
+from kungfu_tf.engines.peer_control import PeerControl, Said
 from kungfu_tf.engines.worker import Worker
 from kungfu_tf.function_launch.results import Child
 
 
 class Peer:
-    """A worker. `run` and `stop` may run at the same time."""
+    """A worker. `run` and the other methods may run at the same time."""
 
     def __init__(self) -> None:
         self._worker = Worker(ray.util.get_node_ip_address())
+        self._control = PeerControl()
 
     def place(self) -> tuple[str, int]:
         """The address of the peer, and the pid of this process."""
@@ -31,7 +33,8 @@ class Peer:
         """
         own = {"RAY_ADDRESS": ray.get_runtime_context().gcs_address}
         if shard is None:
-            return self._worker.run(order, own)
+            control = self._control if order.is_elastic else None
+            return self._worker.run(order, own, control=control)
         from kungfu_tf.engines import ray_rows, row_file
 
         with row_file.written(ray_rows.batches_of(shard)) as rows:
@@ -40,3 +43,11 @@ class Peer:
     def stop(self) -> None:
         """`Worker.stop`."""
         self._worker.stop()
+
+    def tell(self, place: int, name: str, *arguments: Any) -> None:
+        """`PeerControl.tell`."""
+        self._control.tell(place, name, *arguments)
+
+    def said(self, timeout: float) -> list[Said]:
+        """`PeerControl.said`."""
+        return self._control.said(timeout)

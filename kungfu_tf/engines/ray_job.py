@@ -51,7 +51,7 @@ def placed(
         group = placement_group([dict(resources) for _ in range(np)], strategy=strategy)
         stack.callback(remove_placement_group, group)
         if not group.wait(start_timeout):
-            raise errors.ResourceExhaustedError(_no_room(np, resources, start_timeout))
+            raise errors.ResourceExhaustedError(no_room(np, resources, start_timeout))
         actors = []
         for index in range(np):
             actors.append(_actor(group, index, resources))
@@ -156,7 +156,8 @@ def _stop(peers: Sequence[RayPeer], ranks: Mapping[Any, int], grace: float) -> N
     ray.wait(list(ranks), num_returns=len(ranks), timeout=2 * grace + 1)
 
 
-def _no_room(np: int, resources: Mapping[str, float], start_timeout: float) -> str:
+def no_room(np: int, resources: Mapping[str, float], start_timeout: float) -> str:
+    """Why so many workers could not be placed in time."""
     has = ray.cluster_resources()
     free = ray.available_resources()
     told = ", ".join(

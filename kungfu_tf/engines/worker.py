@@ -6,10 +6,11 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from kungfu_tf import config
 from kungfu_tf.engines.orders import Order, variables_of_peer
+from kungfu_tf.engines.peer_control import PeerControl
 from kungfu_tf.environments import rendezvous
 from kungfu_tf.function_launch import channel, programs
 from kungfu_tf.function_launch.results import Child
@@ -37,13 +38,20 @@ class Worker:
         self._is_stopped = False
         self._grace = 0.0
 
-    def run(self, order: Order, own: Mapping[str, str], rows: int | None = None) -> Child:
+    def run(
+        self,
+        order: Order,
+        own: Mapping[str, str],
+        rows: int | None = None,
+        control: PeerControl | None = None,
+    ) -> Child:
         """Runs the peer with this worker's address until its process has ended.
 
         Args:
             order: The job.
             own: Variables for this peer alone.
             rows: The descriptor of its rows, see row_file.py.
+            control: How the caller of an elastic job reaches it.
         """
         self._grace = order.grace
         rank = order.peers.index(self.address)
@@ -58,9 +66,18 @@ class Worker:
         if rows is not None:
             environ[config.ROWS.name] = f"/proc/self/fd/{rows}"
         try:
-            with channel.opened(1) as files, Guard(directory) as guard:
+            with contextlib.ExitStack() as stack:
+                files = stack.enter_context(channel.opened(1))
+                guard = stack.enter_context(Guard(directory))
+                wait: Callable[[subprocess.Popen[bytes]], int] = subprocess.Popen.wait
+                if control is not None:
+                    directory.create()
+                    environ["KUNGFU_CONTROL"] = directory.control
+                    wait = stack.enter_context(control.serving(directory.control, self.address))
                 channel.write(files.function, order.call)
-                code, pid = self._run(environ, guard, (files.function, *files.results), rows)
+                with self._started(environ, (files.function, *files.results), rows) as child:
+                    guard.watch(child.pid)
+                    code, pid = wait(child), child.pid
                 record = channel.read(files.results[0])
                 sent = None if record is None else bytes(record)
                 return Child(rank, self._host, pid, code, sent)
@@ -92,10 +109,10 @@ class Worker:
         mine = {**{name: os.environ[name] for name in kept}, **told}
         return {**mine, **core_shares.shared_by(int(told["LOCAL_WORLD_SIZE"]), mine)}
 
-    def _run(
-        self, environ: Mapping[str, str], guard: Guard, files: tuple[int, ...], rows: int | None
-    ) -> tuple[int, int]:
-        """Returns the exit code and the pid of the child."""
+    @contextlib.contextmanager
+    def _started(
+        self, environ: Mapping[str, str], files: tuple[int, ...], rows: int | None
+    ) -> Iterator[subprocess.Popen[bytes]]:
         command = programs.command("kungfu_tf.engines.child", [os.getpid(), *files])
         with subprocess.Popen(
             command,
@@ -104,8 +121,7 @@ class Worker:
             pass_fds=files if rows is None else (*files, rows),
             start_new_session=True,
         ) as child:
-            guard.watch(child.pid)
             self._child = child
             if self._is_stopped:
                 self.stop()
-            return child.wait(), child.pid
+            yield child

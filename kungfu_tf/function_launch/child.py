@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from kungfu_tf.function_launch import channel, pickling
 from kungfu_tf.function_launch.channel import Failure
 
+_TOLD = "(told by rank "  # of an error that another peer has passed on
+
 
 def main(arguments: Sequence[str]) -> int:
     """Arguments: the descriptors of the function and of each rank's result."""
@@ -61,8 +63,8 @@ def failure_of(error: BaseException, others: Sequence[str]) -> Failure:
 
 def _tells(error: BaseException, others: Sequence[str]) -> bool:
     """Whether an error, or one behind it, names another peer, as all errors of collectives do."""
-    texts = [str(one) for one in _chain(error)]
-    return any(f"({peer})" in text for peer in others for text in texts)
+    names = [f"({peer})" for peer in others] + [_TOLD]
+    return any(name in str(one) for one in _chain(error) for name in names)
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

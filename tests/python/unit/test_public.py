@@ -258,8 +258,8 @@ PUBLIC = {
     "policy.ScheduledClusterSizePolicy": "(schedule)",
     "policy.Training": "()",
     "ray.run": (
-        "(fn, np, *, args=(), kwargs=None, data=None, resources=None, strategy='PACK', env=None, "
-        "restarts=0, start_timeout=300.0, timeout=None)"
+        "(fn, np, *, min_np=None, max_np=None, args=(), kwargs=None, data=None, resources=None, "
+        "strategy='PACK', env=None, restarts=0, start_timeout=300.0, timeout=None)"
     ),
     "ray.trials": (
         "(fn, grid, *, resources=None, env=None, return_errors=False, start_timeout=300.0, "

@@ -35,6 +35,12 @@ def test_an_error_that_names_another_peer_is_a_consequence() -> None:
     assert failures.first([well(0, 1), well(1, 2)]) is None
 
 
+def test_an_error_that_another_rank_has_told_is_a_consequence() -> None:
+    """As in `fit`, and to a newcomer, which has begun without knowing the others' addresses."""
+    told = "ABORTED: fit was left by ZeroDivisionError: on purpose (told by rank 1)"
+    assert failures.is_consequence(raised(0, RuntimeError(told)))
+
+
 def test_an_error_that_names_this_peer_alone_is_a_cause() -> None:
     assert not failures.is_consequence(raised(0, ValueError("rank 0 (10.0.0.1:7): no data")))
 
