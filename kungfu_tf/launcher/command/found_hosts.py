@@ -16,8 +16,8 @@ from kungfu_tf.native import foreign_job
 def add(options: Options, environ: Mapping[str, str]) -> tuple[Options, Mapping[str, str]]:
     """The options with the hosts on which another launcher has started kungfu-run.
 
-    They stay as they are if they name hosts, or if there is no such launcher. -np counts the peers
-    of all hosts.
+    They stay as they are if they name hosts, or if there is no such launcher. -np and -max-np count
+    the peers of all hosts.
 
     Args:
         options: The options of the command line.
@@ -45,7 +45,7 @@ def add(options: Options, environ: Mapping[str, str]) -> tuple[Options, Mapping[
             "hosts: start one on each (srun --ntasks-per-node=1), or the program without kungfu-run"
         )
         raise LaunchError(errors.linked("environment-runners", message))
-    slots = -(-(options.np or 1) // len(hosts))
+    slots = -(-(options.max_np or options.np or 1) // len(hosts))
     named = ",".join(f"[{host}]:{slots}" if ":" in host else f"{host}:{slots}" for host in hosts)
     here = None if options.nic else hosts[place.rank]
     mine = dict(environ)

@@ -207,11 +207,22 @@ def _check_needs(options: Options) -> None:
         "respawns": ("-respawn", options.respawn),
         "cooldown": ("-respawn", options.respawn),
         "max_changes": ("-w or -on-failure survive", options.watch or options.survives),
-        "max_np": ("-host-discovery-script", options.host_script is not None),
+        "max_np": ("-w", options.watch),
     }
     for name, (other, is_given) in needs.items():
         if getattr(options, name) != getattr(Options, name) and not is_given:
             raise LaunchError(f"-{name.replace('_', '-')} needs {other}")
+    if options.max_np is not None and options.host_script is None:
+        _check_most(options.max_np, options)
+
+
+def _check_most(most: int, options: Options) -> None:
+    named = {"-H": options.hosts, "-hostfile": options.hostfile, "-P": options.peers}
+    for name, value in named.items():
+        if value is not None:
+            raise LaunchError(f"-max-np and {name} exclude each other: it says how many slots")
+    if most < (options.np or 1) + options.spares:
+        raise LaunchError(f"-max-np {most} is less than -np and -spares")
 
 
 def _check(options: Options) -> Options:

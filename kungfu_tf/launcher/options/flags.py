@@ -116,7 +116,9 @@ FLAGS = (
         "max_np",
         "N",
         flag_values.count,
-        "with -host-discovery-script: the largest number of peers (default: -np)",
+        "with -w, if no -H names the slots: the largest number of peers, on this host or on those"
+        " where another launcher has started kungfu-run. With -host-discovery-script: of its slots"
+        " as many (default: -np)",
     ),
     Flag(
         "config-server",

@@ -142,7 +142,8 @@ def hosts_of(options: Options) -> list[Host]:
     # KungFu starts as many peers as a program asks for.
     is_free = options.watch and "kungfu" in options.compat
     cores = _MOST if is_free else len(os.sched_getaffinity(0))
-    return [Host(ipaddress.IPv4Address("127.0.0.1"), max(cores, _processes(options)))]
+    slots = options.max_np or max(cores, _processes(options))
+    return [Host(ipaddress.IPv4Address("127.0.0.1"), slots)]
 
 
 def _processes(options: Options) -> int:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import slurm
-from foreign import PROGRAM, SUMS, ends, fit, sums, written
+from foreign import PROGRAM, SUMS, ends, fit, resized, sums, written
 from harness import programs, warm
 from harness.launch import environment
 from slurm import Slurm
@@ -202,6 +202,18 @@ def test_kungfu_run_by_mpirun_on_two_hosts(mpirun_on_two_hosts: list[str], home:
     assert sorted(out.splitlines()) == [
         *(f"[{A}:0] 0 3 0 2 20", f"[{A}:1] 1 3 1 2 20", f"[{B}:2] 2 3 0 1 20")
     ]
+
+
+def test_a_job_below_mpirun_grows_and_shrinks_on_its_hosts(
+    mpirun_on_two_hosts: list[str], home: Path
+) -> None:
+    flags = ["-w", "-np", "2", "-max-np", "4"]
+    kungfu_run = [sys.executable, "-m", "kungfu_tf.launcher", *flags, *resized(4, 2)]
+    command = [*mpirun_on_two_hosts, "-x", "NO_COLOR", "--map-by", "ppr:1:node", *kungfu_run]
+    ((code, out, error),) = ends(command, [{"NO_COLOR": "1"}])
+    assert code == 0, out + error
+    of_four = {f"[{A}:0] 0 4 0 2", f"[{A}:1] 1 4 1 2", f"[{B}:2] 2 4 0 2", f"[{B}:3] 3 4 1 2"}
+    assert {*out.splitlines()} == {*of_four, f"[{A}:0] 0 2 0 2", f"[{A}:1] 1 2 1 2"}
 
 
 @pytest.fixture(scope="module")

@@ -31,6 +31,23 @@ except errors.UnavailableError as error:
     sys.exit(f"error: {error}")
 """
 
+# From as many peers as it is given to as many as its arguments say, one after the other.
+RESIZED = """
+import os, sys
+import kungfu_tf as kf
+wanted = [int(text) for text in sys.argv[1:]]
+if kf.joining():
+    kf.resize()
+    wanted = wanted[wanted.index(kf.size()):]
+for size in wanted:
+    while kf.size() not in (0, size):
+        kf.resize(n=size)
+    if kf.size() == 0:
+        break
+    told = kf.rank(), kf.size(), kf.local_rank(), kf.local_size()
+    os.write(1, (" ".join(map(str, told)) + "\\n").encode())
+"""
+
 
 @contextlib.contextmanager
 def running(
@@ -66,6 +83,10 @@ def ends(
 
 def sums(*arguments: str) -> list[str]:
     return [sys.executable, "-c", SUMS, *arguments]
+
+
+def resized(*sizes: int) -> list[str]:
+    return [sys.executable, "-c", RESIZED, *map(str, sizes)]
 
 
 def fit(directory: Path) -> list[str]:

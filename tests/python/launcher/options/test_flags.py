@@ -82,7 +82,9 @@ OF_OTHER_LAUNCHERS = ["-n", "--num-proc", "--nproc-per-node", "--nproc_per_node"
         (["-max-changes", "-1", "prog"], "-max-changes: '-1' is not a number, 0 or more"),
         (["-max-changes", "1", "prog"], "-max-changes needs -w or -on-failure survive"),
         (["-respawns", "2", "prog"], "-respawns needs -respawn"),
-        (["-max-np", "2", "prog"], "-max-np needs -host-discovery-script"),
+        (["-max-np", "2", "prog"], "-max-np needs -w"),
+        (["-w", "-max-np", "2", "-H", "a:2", "prog"], "-max-np and -H exclude each other"),
+        (["-w", "-max-np", "2", "-np", "3", "prog"], "-max-np 2 is less than -np and -spares"),
         (["-respawn", "-on-failure", "stop", "prog"], "-respawn and -on-failure stop exclude"),
         (["-spares", "1", "-on-failure", "stop", "prog"], "-spares and -on-failure stop exclude"),
         (

@@ -70,6 +70,11 @@ def test_a_program_of_kungfu_without_hosts_may_ask_for_many_peers() -> None:
         assert plan.slots == 4
 
 
+def test_max_np_says_how_many_slots_this_host_has() -> None:
+    with planned("-w", "-np", "2", "-max-np", "1000") as plan:
+        assert (len(plan.peers), plan.slots) == (2, 1000)
+
+
 def test_ipv6_peers_are_written_in_brackets() -> None:
     first, last = free_range(2)
     with planned("-P", f"[::1]:{first},[::1]:{last}") as plan:
