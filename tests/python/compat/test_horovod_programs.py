@@ -233,4 +233,4 @@ def test_an_elastic_fit(flags: list[str], happens: dict[Any, Any], sizes: list[i
     found = re.match(r"epochs: (\d+), sizes: (.*), rate: (.*), checksum", lines[0])
     assert found is not None
     assert found[1] == "4" and json.loads(found[2])[: len(sizes)] == sizes, output
-    assert float(found[3]) == 0.05 * sizes[-1]
+    assert float(found[3]) == pytest.approx(0.05 * sizes[-1])
