@@ -7,5 +7,17 @@ from kungfu_tf.data.join import join
 from kungfu_tf.data.parquet import parquet
 from kungfu_tf.data.position import Position
 from kungfu_tf.data.shard import shard
+from kungfu_tf.data.tfrecords import tfrecords
+from kungfu_tf.data.write_tfrecords import write_tfrecords
 
-__all__ = ["Position", "adapt", "even", "from_cluster", "join", "parquet", "shard"]
+__all__ = [
+    "Position",
+    "adapt",
+    "even",
+    "from_cluster",
+    "join",
+    "parquet",
+    "shard",
+    "tfrecords",
+    "write_tfrecords",
+]

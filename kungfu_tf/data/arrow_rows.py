@@ -62,11 +62,5 @@ def dataset_of(rows: Rows, batch_size: int | None) -> tf.data.Dataset:
     return dataset.rebatch(batch_size).apply(tf.data.experimental.assert_cardinality(number))
 
 
-def check_batch_size(batch_size: int | None, caller: str) -> None:
-    """Raises ValueError if this is no batch size."""
-    if batch_size is not None and not (isinstance(batch_size, int) and batch_size > 0):
-        raise ValueError(f"{caller}: batch_size is a positive number or None, not {batch_size!r}")
-
-
 def _dtype(column: np.ndarray[Any, Any]) -> tf.DType:
     return tf.string if column.dtype == object else tf.as_dtype(column.dtype)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import tensorflow as tf
 
 from kungfu_tf import config, errors
+from kungfu_tf.data.checks import check_batch_size
 from kungfu_tf.engines import missing
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def from_cluster(batch_size: int | None) -> tf.data.Dataset:
     missing.needed("pyarrow", "kungfu_tf.data.from_cluster")
     from kungfu_tf.data import arrow_rows
 
-    arrow_rows.check_batch_size(batch_size, "data.from_cluster")
+    check_batch_size(batch_size, "data.from_cluster")
     rows = arrow_rows.Rows(_count(file), lambda: _batches(file))
     if not rows.length:
         raise ValueError("data.from_cluster: this peer has no row: there are fewer than peers")

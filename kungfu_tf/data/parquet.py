@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from kungfu_tf import peer
+from kungfu_tf.data.checks import check_batch_size
 from kungfu_tf.data.shard import shard
 from kungfu_tf.engines import missing
 
@@ -55,7 +56,7 @@ def parquet(
     missing.needed("pyarrow", "kungfu_tf.data.parquet")
     from kungfu_tf.data import arrow_rows, parquet_rows
 
-    arrow_rows.check_batch_size(batch_size, "data.parquet")
+    check_batch_size(batch_size, "data.parquet")
     table = parquet_rows.Table(files, columns)
     if peer.launched() and peer.elastic():
         rows = shard(arrow_rows.dataset_of(table.rows(0, 1), None))

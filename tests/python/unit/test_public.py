@@ -104,6 +104,8 @@ PUBLIC = {
     "data.parquet": "(files, batch_size, *, columns=None)",
     "data.Position": "(*, epoch=0, sample=0)",
     "data.shard": ("(dataset, *, remainder='drop', shuffle=None, seed=0, position=None)"),
+    "data.tfrecords": "(files, features, batch_size, *, compression='')",
+    "data.write_tfrecords": "(rows, folder)",
     "elastic.ElasticCallback": "(schedule)",
     "elastic.ElasticContext": "(state, *, progress=1)",
     "elastic.ElasticState": "(max_progress, *, progress=0)",
