@@ -21,13 +21,12 @@ from faults import (
     STEPS,
     Fault,
     Injector,
-    alone,
     data_of,
     keras,
     model_of,
     terminate_runner,
-    those_there,
 )
+from references import alone, those_there
 
 import kungfu_tf as kf
 from kungfu_tf import context
