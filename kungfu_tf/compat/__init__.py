@@ -16,7 +16,7 @@ lists them.
 
 **horovod** has the names of `horovod.tensorflow`, `horovod.keras` and `horovod.tensorflow.keras`,
 with Horovod's signatures and conventions: means of integers, the gradients of its operations, the
-classes of its errors, `initial_lr`. Elastic jobs are missing.
+classes of its errors, `initial_lr`. Elastic jobs are there.
 
 **tf1** is for the program and the modules that lie beside it: installed packages, such as its
 libraries, get TensorFlow as it is. The program's first `import tensorflow` also turns the behaviour

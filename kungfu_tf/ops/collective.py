@@ -28,7 +28,8 @@ def all_reduce(
 
     Args:
         tensor: A tensor, or sparse rows (`tf.IndexedSlices`), of which the result has those of all
-            peers. Their number may differ between peers, and `op` must be sum or mean.
+            peers. Their number may differ between peers, and `op` must be sum or mean. For means of
+            integers, rows of one index are added first.
         op: "sum", "mean", "min", "max" or "prod". For bool, min is all and max is any.
         prescale: What each peer multiplies its elements by before the reduction. Integers are
             multiplied in float64 and cut off, float16 and bfloat16 in float32.

@@ -78,7 +78,7 @@ const Wide& WideOf(DType dtype) { return kWide[static_cast<int>(dtype)]; }
 }  // namespace
 
 DType AccumulatorOf(DType dtype, ReduceOp op) {
-  const bool is_half = WideOf(dtype).dtype == DType::kFloat32;
+  const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
   const bool grows = op == ReduceOp::kMean || (is_half && (op == ReduceOp::kSum || op == ReduceOp::kProd));
   return grows ? WideOf(dtype).dtype : dtype;
 }

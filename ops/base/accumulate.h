@@ -1,4 +1,4 @@
-// Sums of many arrays in a wider type: they are narrowed once, at the end.
+// Many arrays are combined in a wider type, and narrowed once, at the end.
 
 #pragma once
 
@@ -12,7 +12,8 @@ namespace kungfu {
 // For means of integers it is int64 or uint64, so that those of fewer bits never wrap. Else it is the type itself.
 DType AccumulatorOf(DType dtype, ReduceOp op);
 
-// These three REQUIRE a type whose mean has an accumulator of another type, which `out`, `total` and `in` are of.
+// These three REQUIRE that AccumulatorOf(dtype, kMean) is another type. `out` of Widen, `total`, and `in` of Narrow
+// have that type.
 void Widen(const void* in, void* out, size_t count, DType dtype);
 // total[i] = total[i] op in[i].
 void Accumulate(void* total, const void* in, size_t count, DType dtype, ReduceOp op);

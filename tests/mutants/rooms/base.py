@@ -28,6 +28,14 @@ MUTANTS = [
         test="collective_test Half.",
     ),
     Mutant(
+        name="integers-add-in-their-own-type",
+        file="ops/base/accumulate.cc",
+        text="const bool grows = op == ReduceOp::kMean ||",
+        fault="const bool grows = (is_half && op == ReduceOp::kMean) ||",
+        why="The mean of 100 and 100 in int8 is -28.",
+        test="collective_test IntegerMeans.",
+    ),
+    Mutant(
         name="half-rounds-to-zero",
         file="ops/base/float16.cc",
         text="_MM_FROUND_TO_NEAREST_INT",
