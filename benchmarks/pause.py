@@ -171,11 +171,11 @@ def main() -> None:
     pauses = measured(options.rounds)
     body = [
         f"`fit` of a model of 0.7 million parameters, {PEERS} peers. A pause is the longest time "
-        "in which no peer makes a step that none had made before, beyond a usual step; so what "
-        "is repeated counts. Of a spare it is the time to the end of its first step. Hosts are "
-        "network namespaces with two peers each. With `-auto-recover` there is a backup after "
-        "each epoch of 50 steps; Horovod 0.28.1 commits each step, on TensorFlow 2.15. The median "
-        f"is shown. The machine's load was {os.getloadavg()[2]:.1f} in the last 15 minutes.",
+        "without a new step, less a usual step. A repeated step is not new. Of a spare it is the "
+        "time to the end of its first step. Hosts are network namespaces with two peers each. "
+        "With `-auto-recover` there is a backup after each epoch of 50 steps; Horovod 0.28.1 "
+        "commits each step, on TensorFlow 2.15. The median is shown. "
+        f"The machine's load was {os.getloadavg()[2]:.1f} in the last 15 minutes.",
         "",
         *table(pauses),
     ]
