@@ -15,8 +15,7 @@ INTEGER = ["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int
 COMPLEX = ["complex64", "complex128"]
 
 ALLOWED = {
-    **{dtype: {"sum", "mean", "min", "max", "prod"} for dtype in FLOATING},
-    **{dtype: {"sum", "min", "max", "prod"} for dtype in INTEGER},
+    **{dtype: {"sum", "mean", "min", "max", "prod"} for dtype in FLOATING + INTEGER},
     **{dtype: {"sum", "mean", "prod"} for dtype in COMPLEX},
     "bool": {"min", "max"},
 }
