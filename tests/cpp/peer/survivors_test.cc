@@ -88,7 +88,6 @@ KF_TEST(Survivors, HaveNoMoreWhatALostOneKept) {
   job.ExpectSurvivorsToRepeat("abc", "ab");
   const PeerList after = job.peer('a')->session()->peers();
   EXPECT_EQ(job.Ask('a', before, 2, false).code(), Code::kNotFound);
-  EXPECT_EQ(job.Ask('a', before, 2, true).code(), Code::kUnavailable);
   EXPECT_EQ(job.Ask('a', after, 2, false).code(), Code::kNotFound);
   EXPECT_EQ(job.Ask('a', after, 2, true).code(), Code::kInvalidArgument);
   EXPECT_EQ(job.Ask('a', after, -1, false).code(), Code::kInvalidArgument);
