@@ -40,17 +40,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def peer(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
-    """Makes this process a rank of so many, for what reads."""
-
-    def become(rank: int, size: int) -> None:
-        monkeypatch.setattr("kungfu_tf.peer.rank", lambda: rank)
-        monkeypatch.setattr("kungfu_tf.peer.size", lambda: size)
-
-    return become
-
-
 def rows_of(dataset: tf.data.Dataset) -> list[list[int]]:
     return [batch["row"].tolist() for batch in dataset.as_numpy_iterator()]
 
