@@ -19,9 +19,11 @@ class ShortList {
   ShortList(std::initializer_list<T> elements) { Append(elements.begin(), elements.end()); }
   ShortList(const ShortList&) = default;
   ShortList& operator=(const ShortList&) = default;
-  ShortList(ShortList&& other) noexcept { swap(other); }
+  ShortList(ShortList&& other) noexcept { *this = std::move(other); }
   ShortList& operator=(ShortList&& other) noexcept {
-    ShortList(std::move(other)).swap(*this);
+    std::copy(other.short_, other.short_ + kShort, short_);
+    long_ = std::move(other.long_);
+    size_ = std::exchange(other.size_, 0);
     return *this;
   }
   ~ShortList() = default;
@@ -51,16 +53,14 @@ class ShortList {
     }
     ++size_;
   }
-  void clear() { *this = ShortList(); }
+  void clear() {
+    long_.clear();
+    size_ = 0;
+  }
   // Behind those that are here.
   template <typename Iterator>
   void Append(Iterator first, Iterator last) {
     for (; first != last; ++first) push_back(*first);
-  }
-  void swap(ShortList& other) noexcept {
-    std::swap(short_, other.short_);
-    long_.swap(other.long_);
-    std::swap(size_, other.size_);
   }
 
  private:

@@ -68,7 +68,7 @@ kungfu::Allocate Wrap(kungfu_allocate allocate, void* arg) {
   };
 }
 
-uint64_t Start(Operation operation, kungfu_done done, void* arg) {
+uint64_t Start(Operation&& operation, kungfu_done done, void* arg) {
   operation.done = kungfu::Telling(done, arg);
   StatusOr<Peer*> peer = kungfu::DefaultPeer();
   if (!peer.ok()) {

@@ -12,7 +12,8 @@ std::string& LastError();
 
 // Keeps the text, and returns the code.
 inline int SetLastError(const Status& status) {
-  LastError() = status.message();
+  std::string& text = LastError();
+  if (!status.ok() || !text.empty()) text = status.message();
   return static_cast<int>(status.code());
 }
 

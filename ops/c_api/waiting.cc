@@ -28,7 +28,7 @@ class Ending {
   bool over() const { return over_.happened(); }
 
   const Status& Await() {
-    while (!over_.AwaitUntil(After(kAsLongAsItTakes))) {
+    while (!over() && !over_.AwaitUntil(After(kAsLongAsItTakes))) {
     }
     return status_;
   }

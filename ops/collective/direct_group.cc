@@ -36,6 +36,7 @@ DirectGroup::DirectGroup(EventLoop* loop, Arena* arena, std::vector<int> ranks, 
       peers_(ranks_.size()),
       copiers_(ranks_.size()) {
   for (int slot = kSlots - 1; slot >= 0; --slot) free_slots_.push_back(slot);
+  for (int pad = kPads - 1; pad >= 0; --pad) free_pads_.push_back(pad);
 }
 
 StatusOr<std::unique_ptr<DirectGroup>> DirectGroup::Make(EventLoop* loop, Arena* arena, std::vector<int> ranks,
@@ -48,6 +49,7 @@ StatusOr<std::unique_ptr<DirectGroup>> DirectGroup::Make(EventLoop* loop, Arena*
   auto* mine = reinterpret_cast<Board*>(group->board_.data());
   group->my_asleep_ = &mine->asleep;
   group->my_slots_ = mine->slots;
+  group->my_pads_ = mine->pads;
   int pipe_ends[2];
   if (pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) != 0) return ErrnoError(errno, "a pipe to be woken by");
   UniqueFd bell(pipe_ends[0]);
@@ -92,6 +94,7 @@ Status DirectGroup::Meet(const DirectEndpoint& endpoint, Peer* peer) {
   auto* theirs = reinterpret_cast<Board*>(peer->board.data());
   peer->asleep = &theirs->asleep;
   peer->slots = theirs->slots;
+  peer->pads = theirs->pads;
   return OkStatus();
 }
 
@@ -108,10 +111,28 @@ void DirectGroup::ReturnSlotOnLoop(int slot) {
   free_slots_.push_back(slot);
 }
 
-// Either we see that a peer sleeps, or it sees our count when it looks once more: each writes before it reads.
+int DirectGroup::TakePadOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  if (free_pads_.empty()) return -1;
+  const int pad = free_pads_.back();
+  free_pads_.pop_back();
+  return pad;
+}
+
+void DirectGroup::ReturnPadOnLoop(int pad) {
+  KF_DCHECK(loop_->InLoop());
+  free_pads_.push_back(pad);
+}
+
 void DirectGroup::FinishOnLoop(int slot) {
   KF_DCHECK(loop_->InLoop());
   my_slots_[slot].finished.fetch_add(1);
+  RingOnLoop();
+}
+
+// Either we see that a peer sleeps, or it sees what we wrote when it looks once more: each writes before it reads.
+void DirectGroup::RingOnLoop() {
+  KF_DCHECK(loop_->InLoop());
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (const Peer& peer : peers_) {
     if (peer.asleep == nullptr || peer.asleep->load() == 0) continue;

@@ -2,10 +2,10 @@
 // has opened to the others, and lets peers wait for each other without messages.
 //
 // Each peer owns a board, shared memory that the others map, and writes to its own board only. It has slots, one for
-// each operation under way, with a counter: how many operations the peer has finished by this slot. The event loop of a
-// peer that waits for a counter looks at it in each round. Before the loop sleeps it says so on the board, and the
-// next peer that counts rings its bell, a pipe that the loop listens to. A ring too many does no harm: it only makes a
-// peer look.
+// each operation under way, with a counter: how many operations the peer has finished by this slot. And it has pads,
+// for notes of a few bytes (notes.h). The event loop of a peer that waits for another's board looks at it in each
+// round. Before the loop sleeps it says so on its own, and the next peer that writes rings its bell, a pipe that the
+// loop listens to. A ring too many does no harm: it only makes a peer look.
 
 #pragma once
 
@@ -34,6 +34,19 @@ struct DirectSlot {
   alignas(kLine) std::atomic<uint64_t> finished;
 };
 
+// See notes.h.
+struct DirectNote {
+  static constexpr size_t kMost = 48;  // bytes
+
+  alignas(kLine) std::atomic<uint64_t> stamp;
+  uint64_t step;
+  char bytes[kMost];
+};
+struct DirectPad {
+  DirectNote notes[2];
+  alignas(kLine) std::atomic<uint64_t> read;
+};
+
 // The data that peers exchange so that they can meet. Plain bytes; all zero if a peer cannot or will not take part.
 struct DirectEndpoint {
   SharedMemoryAddress board;
@@ -59,6 +72,7 @@ class DirectGroup : private FdHandler, private Pollable {
   // Beyond, each peer would have too many others to tell.
   static constexpr int kMostPeers = 16;
   static constexpr int kSlots = 4096;
+  static constexpr int kPads = 4096;
 
   // `ranks`: the ranks of the host's peers in the session, in order; `place`: the index of this peer among them.
   // `arena` and the loop must outlive it.
@@ -92,6 +106,14 @@ class DirectGroup : private FdHandler, private Pollable {
   void ReturnSlotOnLoop(int slot);
   // Counts one more, and wakes sleeping peers.
   void FinishOnLoop(int slot);
+  // Wakes sleeping peers: something was written on this peer's board.
+  void RingOnLoop();
+  // A pad of this peer that no other one looks at; -1: all are in use.
+  int TakePadOnLoop();
+  void ReturnPadOnLoop(int pad);
+  DirectPad* PadOf(int place, int pad) { return &(place == place_ ? my_pads_ : peers_[place].pads)[pad]; }
+  // From 1 on.
+  uint32_t NewWriterOnLoop() { return ++writers_; }
   // Counts one less: the operation has ended badly after all. A peer that sees the old count has seen no later change
   // of this peer's memory. REQUIRES: FinishOnLoop was called for it; the slot is not used again.
   void TakeBackOnLoop(int slot);
@@ -111,6 +133,7 @@ class DirectGroup : private FdHandler, private Pollable {
   struct Board {
     std::atomic<uint32_t> asleep;
     DirectSlot slots[kSlots];
+    DirectPad pads[kPads];
   };
 
   struct Peer {
@@ -119,6 +142,7 @@ class DirectGroup : private FdHandler, private Pollable {
     UniqueFd bell;  // its writing end
     std::atomic<uint32_t>* asleep = nullptr;
     DirectSlot* slots = nullptr;
+    DirectPad* pads = nullptr;
   };
 
   DirectGroup(EventLoop* loop, Arena* arena, std::vector<int> ranks, int place);
@@ -136,11 +160,13 @@ class DirectGroup : private FdHandler, private Pollable {
   SharedMemory board_;
   std::atomic<uint32_t>* my_asleep_ = nullptr;
   DirectSlot* my_slots_ = nullptr;
+  DirectPad* my_pads_ = nullptr;
   UniqueFd bell_, bell_writer_;  // the second so that it is never closed
   DirectEndpoint endpoint_;
   std::vector<Peer> peers_;               // by place; empty for this one
   std::vector<CrossCoreCopier> copiers_;  // by place
-  std::vector<int> free_slots_;
+  std::vector<int> free_slots_, free_pads_;
+  uint32_t writers_ = 0;
   std::vector<DirectWaiter*> waiters_;
   bool sleeps_ = false;  // as the board says
 };

@@ -1,9 +1,10 @@
 #include "ops/collective/operation.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
+#include <utility>
 
+#include "ops/base/begins_with.h"
 #include "ops/plan/topology.h"
 
 namespace kungfu {
@@ -24,8 +25,8 @@ bool HasFractions(DType dtype) { return dtype >= DType::kFloat16 && dtype <= DTy
 }  // namespace
 
 std::string Title(const Operation& operation) {
-  const size_t own = std::strlen(kOwnPrefix);
-  if (operation.name.compare(0, own, kOwnPrefix) == 0) return operation.name.substr(own) + operation.among;
+  const std::string& name = operation.name;
+  if (BeginsWith(name, kOwnPrefix)) return name.substr(sizeof(kOwnPrefix) - 1) + operation.among;
   return std::string(Name(operation.kind)) + " '" + operation.name + "'" + operation.among;
 }
 
@@ -48,6 +49,16 @@ Signature SignatureOf(const Operation& operation) {
   return signature;
 }
 
+void Renew(Operation* operation, Operation&& next) {
+  operation->step = next.step;
+  operation->timeout = next.timeout;
+  operation->spans = std::move(next.spans);
+  operation->of_session = next.of_session;
+  operation->began = next.began;
+  operation->counted = next.counted;
+  operation->done = std::move(next.done);
+}
+
 void TakeDigest(Operation* operation) {
   if (operation->kind != Kind::kConsensus || operation->has_digest) return;
   Sha256 hash;
@@ -58,7 +69,7 @@ void TakeDigest(Operation* operation) {
 
 Status ValidateName(const Operation& operation, size_t prefix_size) {
   const size_t longest = kMaxNameSize - prefix_size;
-  if (!operation.of_core && operation.name.rfind(kOwnPrefix, 0) == 0) {
+  if (!operation.of_core && BeginsWith(operation.name, kOwnPrefix)) {
     return InvalidArgumentError(std::string(Name(operation.kind)) + " '" + operation.name +
                                 "': names that begin with '" + kOwnPrefix + "' are the core's own");
   }

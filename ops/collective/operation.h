@@ -73,6 +73,8 @@ uint64_t TotalCount(const Operation& operation);
 // Bits of a signature's digest of shapes that tell how an all_reduce is done.
 constexpr uint64_t kWithNorms = uint64_t{1} << 63;
 constexpr uint64_t kAlongTrees = uint64_t{1} << 62;
+// Makes it the one after it: REQUIRES an all_reduce or barrier of all peers, and another one of the same signature.
+void Renew(Operation* operation, Operation&& next);
 // The properties that the peers of an operation must have in common.
 Signature SignatureOf(const Operation& operation);
 // Reads the data of a consensus, once: later calls do nothing.

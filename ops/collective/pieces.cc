@@ -11,6 +11,7 @@ namespace {
 // Calls `visit(span, first element within it, elements)` for the part of each span that lies in the range.
 template <typename Visit>
 void ForEachPart(const ShortList<Span>& spans, Range elements, Visit visit) {
+  if (spans.size() == 1 && elements.begin < elements.end) return visit(spans[0], elements.begin, elements.size());
   uint64_t begin = 0;
   for (const Span& span : spans) {
     const uint64_t from = std::max(begin, elements.begin);
@@ -23,19 +24,29 @@ void ForEachPart(const ShortList<Span>& spans, Range elements, Visit visit) {
 
 }  // namespace
 
+void SetSend(const ShortList<Span>& spans, Range elements, size_t element_size, Payload* pieces) {
+  pieces->clear();
+  ForEachPart(spans, elements, [&](const Span& span, uint64_t first, uint64_t count) {
+    pieces->push_back({static_cast<const char*>(span.send) + first * element_size, count * element_size});
+  });
+}
+
+void SetRecv(const ShortList<Span>& spans, Range elements, size_t element_size, Pieces* pieces) {
+  pieces->clear();
+  ForEachPart(spans, elements, [&](const Span& span, uint64_t first, uint64_t count) {
+    pieces->push_back({static_cast<char*>(span.recv) + first * element_size, count * element_size});
+  });
+}
+
 Payload SendPieces(const ShortList<Span>& spans, Range elements, size_t element_size) {
   Payload pieces;
-  ForEachPart(spans, elements, [&](const Span& span, uint64_t first, uint64_t count) {
-    pieces.push_back({static_cast<const char*>(span.send) + first * element_size, count * element_size});
-  });
+  SetSend(spans, elements, element_size, &pieces);
   return pieces;
 }
 
 Pieces RecvPieces(const ShortList<Span>& spans, Range elements, size_t element_size) {
   Pieces pieces;
-  ForEachPart(spans, elements, [&](const Span& span, uint64_t first, uint64_t count) {
-    pieces.push_back({static_cast<char*>(span.recv) + first * element_size, count * element_size});
-  });
+  SetRecv(spans, elements, element_size, &pieces);
   return pieces;
 }
 

@@ -24,6 +24,9 @@ struct Span {
 // A range of the array, as it lies in the tensors.
 Payload SendPieces(const ShortList<Span>& spans, Range elements, size_t element_size);
 Pieces RecvPieces(const ShortList<Span>& spans, Range elements, size_t element_size);
+// The same, in place of what is there.
+void SetSend(const ShortList<Span>& spans, Range elements, size_t element_size, Payload* pieces);
+void SetRecv(const ShortList<Span>& spans, Range elements, size_t element_size, Pieces* pieces);
 
 // REQUIRES: a floating or complex type.
 void AddSquares(const Payload& pieces, DType dtype, SquaredSum* sum);

@@ -175,8 +175,9 @@ void Plan::PlanAllReduce() {
 }
 
 void Plan::Fill(Range range, Chunk* chunk) const {
-  chunk->send = SendPieces(operation_->spans, range, element());
-  chunk->recv = RecvPieces(operation_->spans, range, element());
+  const size_t size = element();
+  SetSend(operation_->spans, range, size, &chunk->send);
+  SetRecv(operation_->spans, range, size, &chunk->recv);
 }
 
 void Plan::Restart() {

@@ -62,7 +62,7 @@ bool RunningOperation::RestOnLoop() {
 void RunningOperation::RepeatOnLoop(uint64_t handle, uint64_t number, Operation&& operation) {
   KF_DCHECK(loop_->InLoop());
   handle_ = handle;
-  operation_ = std::move(operation);
+  Renew(&operation_, std::move(operation));
   started_ = StartOf(operation_);
   differs_from_ = -1;
   prepared_.RepeatOnLoop(number);

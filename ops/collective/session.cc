@@ -57,7 +57,7 @@ OperationTable Session::MakeTable() {
 
 bool Session::Begin(Operation* operation) {
   ++shared_->pending;
-  operation->among = among_;
+  if (!among_.empty()) operation->among = among_;
   operation->began = Clock::now();
   counters_->Began(operation->name, operation->began);
   if (size() > 1) {
@@ -76,14 +76,14 @@ bool Session::Begin(Operation* operation) {
   return false;
 }
 
-uint64_t Session::RunAtOnceOnLoop(Operation operation) {
+uint64_t Session::RunAtOnceOnLoop(Operation&& operation) {
   KF_DCHECK(loop_->InLoop());
   const uint64_t handle = shared_->next_handle++;
   if (Begin(&operation)) StartOnLoop(handle, std::move(operation));
   return handle;
 }
 
-uint64_t Session::Start(Operation operation) {
+uint64_t Session::Start(Operation&& operation) {
   const uint64_t handle = shared_->next_handle++;
   if (!Begin(&operation)) return handle;
   if (loop_->MayRunAtOnce()) {
@@ -206,7 +206,8 @@ std::unique_ptr<Mover> Session::MakeMover(Movement movement, Conversation* conve
                                 counters_);
     case Way::kExchange:
       if (movement.measurement) break;
-      return MakeExchangeMover(loop_, std::move(movement), rank_, conversation);
+      return MakeExchangeMover(loop_, terms_.ways.meeting == size() ? terms_.direct.get() : nullptr,
+                               std::move(movement), rank_, conversation);
     case Way::kGraphs:
       break;
   }

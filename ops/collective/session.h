@@ -76,9 +76,9 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   // called before the call returns in a session of one or of none, after the loop has ended, and if this thread does
   // the loop's work (EventLoop::Help). Any thread; operations of one name are numbered in the order of calls. A
   // consensus reads its data before the call returns.
-  uint64_t Start(Operation operation);
+  uint64_t Start(Operation&& operation);
   // The same on the loop, without a hop. operation.done may be called before the call returns if it fails.
-  uint64_t RunAtOnceOnLoop(Operation operation);
+  uint64_t RunAtOnceOnLoop(Operation&& operation);
   // Ends it, here and on every peer: with `cause`, or if that is OK with kCancelled. Does nothing if it is over. Any
   // thread.
   void Cancel(uint64_t handle, const Status& cause = OkStatus());

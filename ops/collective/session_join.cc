@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "ops/base/begins_with.h"
 #include "ops/base/docs_link.h"
 #include "ops/base/logging.h"
 #include "ops/base/neutral.h"
@@ -98,7 +99,7 @@ Status Session::BeginWithNothingOnLoop(const OperationId& id, const Signature& t
   KF_DCHECK(loop_->InLoop());
   Operation operation;
   operation.name = operations_.NameOf(id);
-  const bool is_of_core = operation.name.rfind(kOwnPrefix, 0) == 0;
+  const bool is_of_core = BeginsWith(operation.name, kOwnPrefix);
   std::shared_ptr<char[]> nothing;
   std::string refusal;
   if (is_of_core || theirs.kind != Kind::kAllReduce || (theirs.shape_digest & kAlongTrees) != 0 ||

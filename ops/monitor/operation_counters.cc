@@ -2,10 +2,12 @@
 
 #include <utility>
 
+#include "ops/base/begins_with.h"
+
 namespace kungfu {
 namespace {
 
-bool IsMonitored(const std::string& name) { return name.compare(0, sizeof(kMonitored) - 1, kMonitored) == 0; }
+bool IsMonitored(const std::string& name) { return BeginsWith(name, kMonitored); }
 
 }  // namespace
 

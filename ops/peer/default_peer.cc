@@ -75,7 +75,9 @@ Status Advise(const Config& config, const Status& taken) {
 
 StatusOr<Peer*> DefaultPeer() {
   Global& g = global();
-  if (Peer* peer = g.peer) return Usable(peer);
+  Peer* const peer = g.peer;
+  if (peer && !g.forked && !g.down) return peer;
+  if (peer) return Usable(peer);
   MutexLock lock(&g.mu);
   Peer* const started = g.peer;
   if (started || g.down) return Usable(started);
@@ -89,10 +91,10 @@ StatusOr<Peer*> DefaultPeer() {
     if (!claimed.ok()) return Advise(*config, claimed.status());
     claim = std::move(*claimed);
   }
-  StatusOr<std::unique_ptr<Peer>> peer = Peer::Start(*config, DefaultArena());
-  if (!peer.ok()) return peer.status();
+  StatusOr<std::unique_ptr<Peer>> made = Peer::Start(*config, DefaultArena());
+  if (!made.ok()) return made.status();
   g.claim = std::move(claim);
-  g.owner = std::move(*peer);
+  g.owner = std::move(*made);
   pthread_atfork(BeforeFork, AfterForkInParent, AfterForkInChild);
   g.peer = g.owner.get();
   if (g.down) g.owner->Shutdown();  // meanwhile

@@ -117,7 +117,7 @@ StatusOr<std::shared_ptr<Session>> Peer::SessionOf(uint64_t group) const {
                                     std::to_string(VersionOf(now->epoch())) + ": make the group anew");
 }
 
-uint64_t Peer::StartInGroup(Operation operation) {
+uint64_t Peer::StartInGroup(Operation&& operation) {
   const StatusOr<std::shared_ptr<Session>> group = SessionOf(operation.group);
   if (group.ok()) return (*group)->Start(std::move(operation));
   operation.done(group.status().WithContext(Title(operation)));

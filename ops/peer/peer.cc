@@ -207,7 +207,7 @@ std::shared_ptr<Session> Peer::session() const {
   return session_;
 }
 
-uint64_t Peer::StartOperation(Operation operation) {
+uint64_t Peer::StartOperation(Operation&& operation) {
   if (operation.mixing && repeats()) {
     operation.done(FailedPreconditionError(
         Title(operation) +

@@ -44,7 +44,7 @@ class Peer {
   // Begins an operation of the program and returns its handle: as Session::Start, but operations of one exchange are
   // delivered together. If the job survives lost peers it may be repeated: it ends with the survivors' result. Any
   // thread.
-  uint64_t StartOperation(Operation operation) EXCLUDES(session_mu_);
+  uint64_t StartOperation(Operation&& operation) EXCLUDES(session_mu_);
   // As Session::Cancel, in whatever session it is.
   void Cancel(uint64_t handle, const Status& cause) EXCLUDES(session_mu_);
   // Makes a group of some of the session's peers; all peers call it, with the same ranks, in the same order. Its number
@@ -134,7 +134,7 @@ class Peer {
   Status StartSession(const Membership& membership);
   // Shutdown of a peer with a loop.
   void Leave();
-  uint64_t StartInGroup(Operation operation) EXCLUDES(session_mu_);
+  uint64_t StartInGroup(Operation&& operation) EXCLUDES(session_mu_);
   std::shared_ptr<Session> MakeSession(const PeerList& peers, int rank, uint32_t epoch, const StrategySpec& strategy);
   void GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& peers, uint32_t epoch,
                     const StrategySpec& strategy, const StatusCallback& done);

@@ -41,7 +41,7 @@ bool Transactions::Exchange::Has(const std::string& operation) const {
 }
 
 // Its root is one among the peers that the caller knows.
-uint64_t Transactions::Start(Operation operation) {
+uint64_t Transactions::Start(Operation&& operation) {
   const uint64_t handle = next_handle_++;
   TakeDigest(&operation);
   auto owned = std::make_unique<Call>();

@@ -60,7 +60,7 @@ class Transactions {
   // Whether an operation goes this way; else the session's.
   bool Takes(const Operation& operation) const { return repeats_ || operation.exchange_size > 1; }
   // As of the session; any thread.
-  uint64_t Start(Operation operation);
+  uint64_t Start(Operation&& operation);
   void Cancel(uint64_t handle, const Status& cause);
   static bool Owns(uint64_t handle) { return (handle >> 62) == 1; }
 

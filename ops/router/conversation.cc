@@ -26,7 +26,7 @@ void Conversation::CloseBox() {
 
 std::unique_ptr<Mailbox::Mismatch> Conversation::OpenOnLoop() {
   KF_DCHECK(router_->loop_->InLoop());
-  box_ = router_->mailbox_.Open(id(), signature(), this);
+  box_ = router_->mailbox_.Open(id(), signature(), this, &named_);
   return router_->mailbox_.FindMismatch(*box_);
 }
 
@@ -86,9 +86,22 @@ bool Conversation::ReceiveOnLoop(int from, uint32_t part, uint64_t size, Sink* s
   return false;
 }
 
+bool Conversation::HasMessagesOnLoop() const {
+  KF_DCHECK(router_->loop_->InLoop());
+  return box_ && router_->mailbox_.HasAny(*box_);
+}
+
+uint64_t Conversation::LossesOnLoop() const {
+  KF_DCHECK(router_->loop_->InLoop());
+  return router_->mailbox_.losses();
+}
+
 void Conversation::CountInMemoryOnLoop(int rank, uint64_t bytes) {
   KF_DCHECK(router_->loop_->InLoop());
-  router_->peers_[ranks_[rank]].in_memory += bytes;
+  if (in_memory_.empty()) in_memory_.resize(ranks_.size());
+  uint64_t*& count = in_memory_[rank];
+  if (!count) count = &router_->peers_[ranks_[rank]].in_memory;  // it stays as long as the epoch
+  *count += bytes;
 }
 
 std::vector<int> Conversation::AwaitedOnLoop() const {

@@ -35,6 +35,11 @@ class Conversation : private MailboxUser {
   // As Mailbox::Receive: true if the message was here; otherwise `done` is called later.
   bool ReceiveOnLoop(int from, uint32_t part, uint64_t size, Sink* sink, StatusCallback done);
 
+  // For who awaits a peer's word by another way: whether a message has come, which was not asked for, and how many
+  // peers were lost so far, of all. To receive a message of a lost one fails.
+  bool HasMessagesOnLoop() const;
+  uint64_t LossesOnLoop() const;
+
   // Bytes of the operation went to this rank without a message, and as many came from it: they count as its traffic.
   void CountInMemoryOnLoop(int rank, uint64_t bytes);
 
@@ -77,6 +82,8 @@ class Conversation : private MailboxUser {
   FrameHeader header_;  // of the messages that are sent; they differ in part and size
   ConversationHandler* const handler_;
   const std::shared_ptr<Sends> sends_;
+  Mailbox::Named* named_ = nullptr;
+  std::vector<uint64_t*> in_memory_;  // by rank: the router's count of bytes; null where none was counted yet
   Mailbox::Box* box_ = nullptr;  // while it is open
 };
 

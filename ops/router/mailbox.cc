@@ -172,9 +172,12 @@ void Mailbox::ForgetIfUnused(Named* named) {
   if (named->boxes.empty() && named->opened == 0) names_.erase(OperationId(named->id));
 }
 
-Mailbox::Box* Mailbox::Open(const OperationId& id, const Signature& signature, MailboxUser* user) {
-  if (id.epoch != kNoEpoch) epoch_ = id.epoch;
-  Named* const named = FindOrMake(id);
+Mailbox::Box* Mailbox::Open(const OperationId& id, const Signature& signature, MailboxUser* user, Named** known) {
+  Named* const named = known && *known ? *known : FindOrMake(id);
+  if (id.epoch != kNoEpoch) {
+    epoch_ = id.epoch;
+    if (known) *known = named;  // it stays as long as the epoch
+  }
   uint64_t& opened = OpenedOf(named);
   KF_CHECK(id.number >= opened) << id.name << " was open before";
   opened = id.number + 1;
@@ -256,6 +259,8 @@ void Mailbox::Refuse(const OperationId& id) {
 }
 
 uint64_t& Mailbox::OpenedOf(Named* named) { return named->id.epoch == kNoEpoch ? opened_in_none_ : named->opened; }
+
+bool Mailbox::HasAny(const Box& box) const { return !box.slots.empty(); }
 
 std::vector<PeerId> Mailbox::Awaited(const Box& box) const {
   std::vector<PeerId> peers;
@@ -380,6 +385,7 @@ void Mailbox::SourceLost(Incoming* source) {
 }
 
 void Mailbox::PeerLost(const PeerId& peer, const Status& why) {
+  ++losses_;
   std::vector<Slot*> failed;
   for (const auto& [id, named] : names_) {
     for (Box& box : named->boxes) {

@@ -57,16 +57,19 @@ class Mailbox {
   struct Box;
   // A message that is awaited, is arriving, or has arrived.
   struct Slot;
+  // The operations of one name in one epoch.
+  struct Named;
 
   Mailbox();
   ~Mailbox();
 
   // -- What this process asks for --
 
-  // From now on messages of `id` are checked against `signature`. Returns their box, until it is closed.
+  // From now on messages of `id` are checked against `signature`. Returns their box, until it is closed. `named`: where
+  // the caller keeps what is known of the name in this epoch, so that later ones need not look for it; null at first.
   // REQUIRES: `id` was never open; numbers of a name are opened in ascending order, those outside of epochs (kNoEpoch)
   // whatever their names.
-  Box* Open(const OperationId& id, const Signature& signature, MailboxUser* user);
+  Box* Open(const OperationId& id, const Signature& signature, MailboxUser* user, Named** named = nullptr);
 
   // How a message that came before the box was opened contradicts its signature; null: none does.
   struct Mismatch {
@@ -86,6 +89,8 @@ class Mailbox {
   // The same for one that will not be opened any more.
   void Refuse(const OperationId& id);
 
+  // Whether a message of it has come, or is awaited.
+  bool HasAny(const Box& box) const;
   // Peers of whom a message is awaited and has not begun to arrive.
   std::vector<PeerId> Awaited(const Box& box) const;
 
@@ -108,12 +113,12 @@ class Mailbox {
   void DropBefore(uint32_t epoch);
 
   uint64_t refused() const { return refused_; }
+  // How often PeerLost was called.
+  uint64_t losses() const { return losses_; }
   Sink* SinkOf(Slot* slot) const;
 
  private:
   class ParkingSink;
-  // The operations of one name in one epoch.
-  struct Named;
   // The places of messages that are over.
   struct Spare;
   // Of names: an operation's number does not matter.
@@ -144,6 +149,7 @@ class Mailbox {
   uint32_t epoch_ = 0;           // the newest of which something was opened
   uint64_t opened_in_none_ = 0;  // outside of epochs, of all names
   uint64_t refused_ = 0;
+  uint64_t losses_ = 0;
 };
 
 }  // namespace kungfu

@@ -236,7 +236,7 @@ void EventLoop::Help(const std::function<void()>& start, const std::function<boo
 }
 
 void EventLoop::Serve(const std::function<bool()>& until, Deadline last, const Patience& patience) {
-  Rounds([&] { return until() || own_waits_.load(std::memory_order_relaxed); }, last, patience);
+  if (!until()) Rounds([&] { return until() || own_waits_.load(std::memory_order_relaxed); }, last, patience);
   // The remaining work is done here, too, unless it does not end.
   bool sleeps = PrepareToSleep();
   for (int i = 0; i < kLooks && !sleeps && !own_waits_.load(std::memory_order_relaxed); ++i) {

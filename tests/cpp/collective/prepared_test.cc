@@ -11,14 +11,16 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// From every peer to every other one, along graphs, and in memory that all map.
+// From every peer to every other one in messages and in notes, along graphs, and in memory that all map.
 std::vector<ClusterOptions> PreparedMovers() {
-  ClusterOptions exchange, graphs, direct;
+  ClusterOptions exchange, notes, graphs, direct;
   exchange.own_cores = true;
   exchange.direct_bytes = 1 << 20;
+  notes = exchange;
+  notes.arena_bytes = 1 << 20;
   graphs.strategy = "RING";
   direct.arena_bytes = 64 << 20;
-  return {exchange, graphs, direct};
+  return {exchange, notes, graphs, direct};
 }
 
 struct Repetition {
