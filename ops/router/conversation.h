@@ -84,7 +84,7 @@ class Conversation : private MailboxUser {
   const std::shared_ptr<Sends> sends_;
   Mailbox::Named* named_ = nullptr;
   std::vector<uint64_t*> in_memory_;  // by rank: the router's count of bytes; null where none was counted yet
-  Mailbox::Box* box_ = nullptr;  // while it is open
+  Mailbox::Box* box_ = nullptr;       // while it is open
 };
 
 }  // namespace kungfu
