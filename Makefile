@@ -235,17 +235,19 @@ else
 	@echo 'left out: it needs Python 3.10 or 3.11, and the PATH has neither' | tee build/$@.log
 endif
 
-# Bytes and texts of others, made up: so many for each program of tests/fuzz, two programs at a time. What breaks one is
-# kept in build/fuzz. Debian has it all in clang and libclang-rt-dev.
+# Bytes and texts of others, made up: so many for each program of tests/fuzz, two programs at a time, or for so many
+# seconds, with FUZZ_LIMIT=-max_total_time=60. What breaks one is kept in build/fuzz. Debian has it all in clang and
+# libclang-rt-dev.
 FUZZERS := handshake ring session texts wire
 FUZZ_RUNS := 100000
+FUZZ_LIMIT := -runs=$(FUZZ_RUNS)
 FUZZ_CORE := -DKUNGFU_FUZZ=ON -DKUNGFU_SANITIZE=address -DKUNGFU_LAYERS='base;memory;monitor;plan;transport;router'
 HAS_FUZZER = $(and $(CLANG),$(wildcard $(shell $(CLANG) -print-runtime-dir)/libclang_rt.fuzzer*.a))
 fuzz: $(TF_2_21)/.ready
 ifneq ($(HAS_FUZZER),)
 	@$(cmake) -G Ninja -S ops -B build/fuzz -DCMAKE_CXX_COMPILER=$(CLANG) $(FUZZ_CORE) >/dev/null
 	@$(cmake) --build build/fuzz --target fuzzers
-	@printf '%s\n' $(FUZZERS) | xargs -P 2 -I {} sh -c './build/fuzz/fuzz/fuzz_{} -runs=$(FUZZ_RUNS) \
+	@printf '%s\n' $(FUZZERS) | xargs -P 2 -I {} sh -c './build/fuzz/fuzz/fuzz_{} $(FUZZ_LIMIT) \
 	  -artifact_prefix=build/fuzz/{}- >build/fuzz/{}.log 2>&1 || { cat build/fuzz/{}.log; exit 255; }; \
 	  echo "{} passed: $$(grep ^Done build/fuzz/{}.log)"' | tee build/$@.log
 else
