@@ -37,7 +37,9 @@ class ExchangeMover : public Mover, private DirectWaiter {
       Say();
       Listen();
     }
-    if (IsOverOnLoop()) return EndOnLoop();
+    const bool is_over = IsOverOnLoop();
+    if (noted_ && missing_ == 0) group_->RingOnLoop();
+    if (is_over) return EndOnLoop();
     if (noted_) group_->WaitOnLoop(this);
   }
 

@@ -8,7 +8,8 @@
 //
 // Cost for n bytes and p peers: each rank sends n(p - 1) bytes in p - 1 messages, or writes n bytes in a note; and it
 // reduces p n. If peers outnumber cores they take turns, and graphs, which have fewer messages, are faster. So AUTO
-// does without this mover if rank 0's host has fewer cores than peers.
+// does without messages of this mover if rank 0's host has fewer cores than peers. Notes are the faster ones there,
+// too: who sleeps is woken once, by the last one.
 
 #pragma once
 

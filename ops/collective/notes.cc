@@ -38,7 +38,7 @@ void Notes::WriteOnLoop(uint64_t number, uint64_t step, const char* bytes, size_
   note.step = step;
   std::memcpy(note.bytes, bytes, size);
   note.stamp.store(StampOf(address().writer, number), std::memory_order_release);
-  group_->RingOnLoop();
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 const DirectNote* Notes::FindOnLoop(int place, uint64_t number) const {

@@ -38,7 +38,8 @@ class Notes {
   const Address& address() const { return addresses_[group_->place()]; }
   // Whether operation `number` may be told by a note.
   bool MayWriteOnLoop(uint64_t number) const;
-  // Tells all peers the contribution. REQUIRES: MayWriteOnLoop(number); size <= kMost.
+  // Tells all peers the contribution. Who sees the notes of all afterwards is to wake those who sleep: of the peers
+  // that write, the last one does. REQUIRES: MayWriteOnLoop(number); size <= kMost.
   void WriteOnLoop(uint64_t number, uint64_t step, const char* bytes, size_t size);
   // The note of another peer; null if it is not there. It stays until EndedOnLoop.
   const DirectNote* FindOnLoop(int place, uint64_t number) const;

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "ops/collective/exchange_mover.h"
+#include "ops/collective/notes.h"
 
 namespace kungfu {
 
@@ -11,8 +12,9 @@ Way Ways::For(uint64_t bytes) const {
     if (meeting == size) return Way::kDirect;
     if (choice.For(bytes) == StrategyName::kHierarchy) return Way::kHierarchy;
   }
-  if (exchanges && bytes < direct_bytes && bytes * (size - 1) <= kMostExchanged) return Way::kExchange;
-  return Way::kGraphs;
+  const bool in_messages = exchanges && bytes * (size - 1) <= kMostExchanged;
+  const bool in_notes = meeting == size && bytes <= Notes::kMost;
+  return bytes < direct_bytes && (in_messages || in_notes) ? Way::kExchange : Way::kGraphs;
 }
 
 std::string Ways::Describe(uint64_t bytes) const {
@@ -31,7 +33,7 @@ std::string Ways::Describe(uint64_t bytes) const {
 
 // All sizes go as the largest one of these that they reach.
 std::string Ways::ToString() const {
-  std::set<uint64_t> starts = {0, direct_bytes, kMostExchanged / (size - 1) + 1};
+  std::set<uint64_t> starts = {0, direct_bytes, Notes::kMost + 1, kMostExchanged / (size - 1) + 1};
   for (const Choice::Entry& entry : choice.entries) starts.insert(entry.from);
   std::string text = "all-reduces go ", way = Describe(0);
   for (const uint64_t start : starts) {

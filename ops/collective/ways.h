@@ -19,7 +19,7 @@ enum class Way {
 struct Ways {
   Choice choice;
   int size = 0;               // of the session
-  bool exchanges = false;     // small ones need no strategy
+  bool exchanges = false;     // small ones need no strategy; those that fit notes need none in any case
   int meeting = 0;            // peers of this host that use each other's memory, this one among them; 0: none
   uint64_t direct_bytes = 0;  // from which on they do
 

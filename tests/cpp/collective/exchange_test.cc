@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <future>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -23,6 +24,19 @@ ClusterOptions Small() {
   options.direct_bytes = 1 << 20;
   options.own_cores = true;
   return options;
+}
+
+// Four peers that have found a single core.
+std::unique_ptr<Cluster> OnOneCore(ClusterOptions options) {
+  options.own_cores = false;
+  cpu_set_t before, one;
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  EXPECT_TRUE(sched_getaffinity(0, sizeof(before), &before) == 0);
+  EXPECT_TRUE(sched_setaffinity(0, sizeof(one), &one) == 0);
+  auto cluster = std::make_unique<Cluster>(4, options);
+  sched_setaffinity(0, sizeof(before), &before);
+  return cluster;
 }
 
 Operation Sum(std::vector<uint8_t>* tensor, const std::string& name) {
@@ -70,16 +84,8 @@ KF_TEST(Exchange, NotWhereAStrategyIsNamed) {
 
 // Messages that are sent and read one after the other had better be few.
 KF_TEST(Exchange, NotWherePeersOutnumberCores) {
-  ClusterOptions options = Small();
-  options.own_cores = false;
-  cpu_set_t before, one;
-  CPU_ZERO(&one);
-  CPU_SET(sched_getcpu(), &one);
-  ASSERT_TRUE(sched_getaffinity(0, sizeof(before), &before) == 0);
-  ASSERT_TRUE(sched_setaffinity(0, sizeof(one), &one) == 0);
-  Cluster cluster(4, options);
-  sched_setaffinity(0, sizeof(before), &before);
-  EXPECT_EQ(MessagesFor(&cluster, 1), 2u * 3);
+  const std::unique_ptr<Cluster> cluster = OnOneCore(Small());
+  EXPECT_EQ(MessagesFor(cluster.get(), 1), 2u * 3);
 }
 
 // -- Notes: from the second operation of a name on, where memory is shared --
@@ -120,6 +126,14 @@ KF_TEST(Exchange, NotesNeedNoMessages) {
       for (int times = 0; times < 20; ++times) EXPECT_EQ(NotedMessagesFor(&cluster, bytes, name), 0u);
     }
     for (int times = 0; times < 3; ++times) EXPECT_EQ(NotedMessagesFor(&cluster, Notes::kMost + 1, "more"), all);
+  }
+}
+
+KF_TEST(Exchange, NotesNeedNoCores) {
+  const std::unique_ptr<Cluster> cluster = OnOneCore(Noted());
+  for (int times = 0; times < 20; ++times) {
+    const uint64_t messages = NotedMessagesFor(cluster.get(), 4, "x");
+    if (times > 0) EXPECT_EQ(messages, 0u);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "ops/collective/exchange_mover.h"
+#include "ops/collective/notes.h"
 #include "tests/cpp/testing.h"
 
 namespace kungfu::testing {
@@ -20,6 +21,16 @@ KF_TEST(Ways, OfOneStrategy) {
   const Ways ways{Choice::Of(StrategyName::kRing), 4, false, 0, 64 << 10};
   for (const uint64_t bytes : {uint64_t{0}, uint64_t{1} << 40}) EXPECT_TRUE(ways.For(bytes) == Way::kGraphs);
   EXPECT_EQ(ways.ToString(), "all-reduces go along RING");
+}
+
+// What fits a note needs no strategy, and no cores.
+KF_TEST(Ways, OfNotes) {
+  const Ways ways{Choice::Of(StrategyName::kClique), 4, false, 4, 64 << 10};
+  EXPECT_TRUE(ways.For(Notes::kMost) == Way::kExchange && ways.For(Notes::kMost + 1) == Way::kGraphs);
+  EXPECT_EQ(
+      ways.ToString(),
+      "all-reduces go from every peer to every other up to 48 bytes, then along CLIQUE up to 65535 bytes, then in "
+      "memory that all peers map");
 }
 
 KF_TEST(Ways, OfOneHost) {
