@@ -245,6 +245,7 @@ StrategySpec Peer::strategy() const {
 }
 
 void Peer::SetSession(std::shared_ptr<Session> session, const StrategySpec& strategy) {
+  p2p_->HasPeers(session->size());
   MutexLock lock(&session_mu_);
   session_ = std::move(session);
   strategy_ = strategy;

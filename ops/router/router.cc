@@ -18,6 +18,8 @@ constexpr size_t kMaxGuests = 1 << 10;
 // Notices of epochs to come: more than this many are not kept.
 constexpr size_t kMaxEarly = 1 << 10;
 
+Status TakesNoPart() { return UnavailableError("the peer takes no part any more"); }
+
 Status HasLeft() { return UnavailableError(Linked("peer-left", "the peer has left")); }
 
 }  // namespace
@@ -160,13 +162,15 @@ void Router::SetPullHandlerOnLoop(PullHandler* handler) {
   pulls_ = handler;
 }
 
-void Router::PullOnLoop(const PeerId& keeper, const OperationId& id, const Signature& expected, uint32_t flags) {
+Status Router::PullOnLoop(const PeerId& keeper, const OperationId& id, const Signature& expected, uint32_t flags) {
   KF_DCHECK(loop_->InLoop());
+  if (members_.RankOf(keeper) < 0) return TakesNoPart();
   FrameHeader header;
   header.type = FrameType::kPull;
   header.tag = {id, flags};
   header.signature = expected;
   LinkTo(keeper)->SendNoticeOnLoop(std::move(header), "");
+  return OkStatus();
 }
 
 void Router::DropPullOnLoop(const PeerId& keeper, const OperationId& id) {
@@ -395,7 +399,7 @@ void Router::PartFrom(const PeerId& peer) {
   const bool out_open = state.out && state.out->closed().ok();
   for (const auto& link : state.in) link->connection()->CloseOnLoop(After(kLastWords));
   if (out_open) state.out->CloseOnLoop(After(kLastWords), CancelledError("the peer takes no part any more"));
-  if (!out_open && state.in.empty()) TellOfLoss(peer, UnavailableError("the peer takes no part any more"));
+  if (!out_open && state.in.empty()) TellOfLoss(peer, TakesNoPart());
 }
 
 void Router::OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) {

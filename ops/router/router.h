@@ -73,8 +73,9 @@ class Router : public InLinkOwner, public OutLinkOwner {
 
   // Pulls are refused until there is a handler, which must outlive the router or be taken back (null).
   void SetPullHandlerOnLoop(PullHandler* handler);
-  // As asker. A Conversation with `id`, which was opened before, receives the data.
-  void PullOnLoop(const PeerId& keeper, const OperationId& id, const Signature& expected, uint32_t flags);
+  // As asker. A Conversation with `id`, which was opened before, receives the data. kUnavailable: the keeper is no
+  // member, or no more, and is not asked.
+  Status PullOnLoop(const PeerId& keeper, const OperationId& id, const Signature& expected, uint32_t flags);
   void DropPullOnLoop(const PeerId& keeper, const OperationId& id);
   // As keeper, to a peer that has asked. The bytes must stay until `done`, as in Conversation::SendOnLoop.
   void SendPulledOnLoop(const PeerId& asker, const OperationId& id, uint32_t part, const Signature& signature,

@@ -25,9 +25,10 @@ Status ValidateName(const std::string& name) {
                               std::to_string(name.size()));
 }
 
-Status Validate(const Request& request) {
+// `most`: as many peers have been there at once.
+Status Validate(const Request& request, int most) {
   if (request.target < 0 || request.target >= request.peers.size()) {
-    const bool may_be_lost = request.survives && !request.waits && request.target > 0;
+    const bool may_be_lost = request.survives && !request.waits && request.target > 0 && request.target < most;
     return Status(may_be_lost ? Code::kNotFound : Code::kInvalidArgument,
                   "rank " + std::to_string(request.target) + " of " + std::to_string(request.peers.size()) + " peers");
   }
@@ -62,6 +63,10 @@ P2p::P2p(EventLoop* loop, Router* router, const PeerId& self, uint64_t epoch, co
 
 P2p::~P2p() = default;
 
+void P2p::HasPeers(int size) {
+  if (size > most_peers_) most_peers_ = size;
+}
+
 StatusOr<uint64_t> P2p::Save(const std::string& name, std::optional<uint64_t> version, const BlobForm& form,
                              const Payload& bytes, int keep) {
   const std::string title = "save of '" + name + "'";
@@ -83,7 +88,7 @@ uint64_t P2p::Start(Request request) {
   const uint64_t handle = next_handle_++;
   request.survives = options_.survives;
   auto shared = std::make_shared<Request>(std::move(request));
-  Status status = Validate(*shared);
+  Status status = Validate(*shared, most_peers_);
   uint64_t version = 0;
   const bool ended = !status.ok() || ServedHere(*shared, &status, &version);
   const auto finish = [this, shared](const Status& outcome, uint64_t saved) {

@@ -53,6 +53,10 @@ class P2p : private PullHandler {
       OperationCounters* counters);
   ~P2p() override;
 
+  // So many take part from now on: their ranks may be asked for, and do not become wrong when fewer survive. One
+  // thread at a time.
+  void HasPeers(int size);
+
   // As BlobStore::Save; copies before it returns.
   StatusOr<uint64_t> Save(const std::string& name, std::optional<uint64_t> version, const BlobForm& form,
                           const Payload& bytes, int keep);
@@ -116,6 +120,7 @@ class P2p : private PullHandler {
   const Options options_;
   OperationCounters* const counters_;
   std::atomic<uint64_t> next_handle_{kHandleBit};
+  std::atomic<int> most_peers_{0};
 
   BlobStore store_;
   Keeper keeper_;

@@ -47,7 +47,8 @@ void Pull::StartOnLoop() {
   const auto early = conversation_->OpenOnLoop();
   if (early) return OnMismatchOnLoop(early->from, early->difference);
   const uint32_t flags = (request_->waits ? kPullWaits : 0) | (request_->query.takes ? kPullTakes : 0);
-  router_->PullOnLoop(request_->peers[request_->target], id_, expected_, flags);
+  const Status asked = router_->PullOnLoop(request_->peers[request_->target], id_, expected_, flags);
+  if (!asked.ok()) return RefusedOnLoop(asked);
   ReceiveOnLoop(0, {{version_, sizeof(version_)}});
   uint64_t size = 0;
   for (const MutableBytes& place : request_->places) size += place.size;

@@ -87,8 +87,15 @@ KF_TEST(Survivors, HaveNoMoreWhatALostOneKept) {
   const PeerList before = job.peer('a')->session()->peers();
   job.ExpectSurvivorsToRepeat("abc", "ab");
   const PeerList after = job.peer('a')->session()->peers();
-  EXPECT_EQ(job.Ask('a', before, 2, false).code(), Code::kNotFound);
-  EXPECT_EQ(job.Ask('a', after, 2, false).code(), Code::kNotFound);
+  const auto ask_for_it = [&] {
+    EXPECT_EQ(job.Ask('a', before, 2, false).code(), Code::kNotFound);
+    EXPECT_EQ(job.Ask('a', before, 2, true).code(), Code::kUnavailable);
+    EXPECT_EQ(job.Ask('a', after, 2, false).code(), Code::kNotFound);
+  };
+  ask_for_it();
+  job.Stop('c');
+  ask_for_it();
+  EXPECT_EQ(job.Ask('a', after, 3, false).code(), Code::kInvalidArgument);
   EXPECT_EQ(job.Ask('a', after, 2, true).code(), Code::kInvalidArgument);
   EXPECT_EQ(job.Ask('a', after, -1, false).code(), Code::kInvalidArgument);
 }
