@@ -89,7 +89,7 @@ class _Job:
         grace: How many seconds peers have to end.
     """
 
-    was_up = True  # for a start anew, which the Leader does not decide on here
+    has_begun = True  # for a start anew, which the Leader does not decide on here
 
     def __init__(self, pool: Pool, peers: Sequence[str], size: Sizes, grace: float) -> None:
         self._pool = pool

@@ -105,6 +105,11 @@ void Control::ReadyOnLoop() {
   Send("ready");
 }
 
+void Control::BegunOnLoop() {
+  KF_DCHECK(loop_->InLoop());
+  Send("begun");
+}
+
 void Control::EnteredOnLoop(uint32_t version) {
   KF_DCHECK(loop_->InLoop());
   Send("entered " + std::to_string(version));

@@ -2,6 +2,7 @@
 //
 //   peer -> runner    hello <peer> <pid>          first; <peer> is KUNGFU_SELF
 //                     alive                       every second: the process runs (a thread of ours says so, not Python)
+//                     begun                       an operation of the program has succeeded; once
 //                     report <text>               an error that this peer has seen
 //                     ready                       a newcomer asks to be taken in
 //                     entered <version>           this peer has gone over to a membership
@@ -61,6 +62,7 @@ class Control : private FdHandler {
 
   // Connects, within `patience`, and says hello. An error names the path.
   Status OpenOnLoop(Seconds patience);
+  void BegunOnLoop();
   void ReportOnLoop(const std::string& text);
   void ReadyOnLoop();
   void EnteredOnLoop(uint32_t version);

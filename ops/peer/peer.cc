@@ -215,10 +215,27 @@ uint64_t Peer::StartOperation(Operation&& operation) {
         "other cannot be repeated by the survivors"));
     return 0;
   }
+  if (!config_.control.empty() && !has_begun_) TellOfFirst(&operation);
   if (operation.group != 0) return StartInGroup(std::move(operation));
   const std::shared_ptr<Session> now = session();
   if (now->size() <= 1 || !transactions_ || !transactions_->Takes(operation)) return now->Start(std::move(operation));
   return transactions_->Start(std::move(operation));
+}
+
+void Peer::TellOfFirst(Operation* operation) {
+  operation->done = [this, done = std::move(operation->done)](const Status& status) {
+    if (status.ok() && !has_begun_.exchange(true)) {
+      const auto tell = [this] {
+        if (control_) control_->BegunOnLoop();
+      };
+      if (loop_->InLoop()) {
+        tell();
+      } else {
+        loop_->Post(tell);
+      }
+    }
+    done(status);
+  };
 }
 
 void Peer::Join(std::function<void(const StatusOr<int>& before)> done) {

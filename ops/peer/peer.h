@@ -134,6 +134,8 @@ class Peer {
   Status StartSession(const Membership& membership);
   // Shutdown of a peer with a loop.
   void Leave();
+  // When it succeeds the runner is told that the program's operations do.
+  void TellOfFirst(Operation* operation);
   uint64_t StartInGroup(Operation&& operation) EXCLUDES(session_mu_);
   std::shared_ptr<Session> MakeSession(const PeerList& peers, int rank, uint32_t epoch, const StrategySpec& strategy);
   void GoOverOnLoop(const std::shared_ptr<Session>& old, const PeerList& peers, uint32_t epoch,
@@ -207,6 +209,7 @@ class Peer {
   std::atomic<uint32_t> agreed_version_{0};  // Place::agreed
   std::atomic<bool> joining_{false};         // a newcomer that was not taken in yet
   std::atomic<int> wanted_{0};               // by the last Want
+  std::atomic<bool> has_begun_{false};       // an operation of the program has succeeded
   std::atomic<uint32_t> last_group_{0};      // that was made, or is being made
 
   mutable Mutex session_mu_;

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests import ports
 from tests.fault.elastic import PYTHON, SECRET, WATCH, two_hosts
 
@@ -46,13 +48,16 @@ def test_a_job_that_fails_each_time_ends(kungfu_run: Jobs) -> None:
     assert launch.err.count("starting all anew") == 2
 
 
-def test_a_program_that_does_not_come_to_its_first_peer_is_started_anew_once(
-    kungfu_run: Jobs,
+@pytest.mark.parametrize(
+    "program", ["import no_such_module", "import kungfu_tf as kf; kf.rank(); raise ValueError"]
+)
+def test_a_program_that_does_not_come_to_its_first_collective_is_started_anew_once(
+    kungfu_run: Jobs, program: str
 ) -> None:
-    launch = kungfu_run("-auto-recover", "0", *PYTHON, "import no_such_module")
+    launch = kungfu_run("-auto-recover", "0", *PYTHON, program)
     assert launch.wait() == 1
     assert launch.err.count("starting all anew") == 1
-    assert "failed twice in the same way before any peer was up" in launch.err
+    assert "failed twice in the same way before its first collective" in launch.err
 
 
 def test_two_hosts_start_anew_together(kungfu_run: Jobs) -> None:

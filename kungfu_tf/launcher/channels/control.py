@@ -4,6 +4,7 @@ UTF-8 lines that end in a newline and have at most 64 KiB before it; a <peer> is
 
   peer -> runner   hello <peer> <pid>          first of all, within 5 s
                    alive                       every second
+                   begun                       an operation of its program has succeeded; once
                    report <text>               an error that this peer saw
                    ready                       a newcomer asks to be taken in
                    entered <version>           this peer has gone over to a membership
@@ -105,6 +106,7 @@ class Contact:
         connected: Whether it is connected.
         heard: When it was heard last.
         lost: When its connection ended.
+        has_begun: Whether an operation of its program has succeeded.
         leaving: Whether it was told that the others go on without it.
         reports: The errors that it has reported.
     """
@@ -112,6 +114,7 @@ class Contact:
     connected: bool = False
     heard: float | None = None
     lost: float | None = None
+    has_begun: bool = False
     leaving: bool = False
     reports: list[Report] = dataclasses.field(default_factory=list)
 
@@ -251,6 +254,9 @@ class ControlServer:
         contact = self.contacts[rank]
         contact.heard = time.monotonic()
         if line == "alive":
+            return True
+        if line == "begun":
+            contact.has_begun = True
             return True
         command, space, text = line.partition(" ")
         if command == "report" and space:

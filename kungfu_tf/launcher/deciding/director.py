@@ -22,8 +22,8 @@ class Host(Protocol):
     """The runner of one host, as the decisions see it. Calls return before anything happens."""
 
     @property
-    def was_up(self) -> bool:
-        """Whether a peer of this host has been ready to work with others, as far as is known."""
+    def has_begun(self) -> bool:
+        """Whether a collective has succeeded on a peer of this host, as far as is known."""
 
     def start(self, number: int, version: int) -> None:
         """Starts a newcomer. `version` is the job's current membership version."""
@@ -79,7 +79,7 @@ class Director(Protocol):
         outlives: Whether the job may go on without this host.
         again: The number of peers with which the job starts anew after its end; None: it does not.
         recovering: Whether it starts anew because of a failure.
-        early_failure: The exit code of a failure before any peer was up; None: there was none.
+        early_failure: The exit code of a failure before the first collective; None: there was none.
         over: Whether this runner may end.
         size: The number of peers that take part, as far as this host knows.
         due: The time.monotonic() at which advance() must be called. Otherwise once a second is

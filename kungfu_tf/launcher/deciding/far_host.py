@@ -9,7 +9,7 @@ from kungfu_tf.links.connections import Connection
 class FarHost:
     """A Host that gets lines. They are kept until its runner connects."""
 
-    was_up = False  # its runner does not say it, and its peers need those of the first host
+    has_begun = False  # its runner does not say it, and its peers need those of the first host
 
     def __init__(self, send: Callable[[Connection, bytes], None]) -> None:
         self._send = send

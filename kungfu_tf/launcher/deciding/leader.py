@@ -394,13 +394,13 @@ class Leader:
     def _may_recover(self, code: int) -> bool:
         if self._rules.recoveries == 0 or code in CANNOT_START:
             return False
-        if not any(host.was_up for host in self._hosts.values()):
+        if not any(host.has_begun for host in self._hosts.values()):
             self.early_failure = code
         if self.early_failure is None or self.early_failure != self._rules.early_failure:
             return True
         self._say(
-            "the program has failed twice in the same way before any peer was up: the job does not "
-            "start anew"
+            "the program has failed twice in the same way before its first collective: the job "
+            "does not start anew"
         )
         return False
 

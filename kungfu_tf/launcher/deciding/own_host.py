@@ -104,9 +104,9 @@ class OwnHost:
         return self._notice is not None and not self.busy
 
     @property
-    def was_up(self) -> bool:
-        """Whether a peer of this host has been ready to work with others."""
-        return any(contact.heard is not None for contact in self._control.contacts.values())
+    def has_begun(self) -> bool:
+        """Whether an operation of a program has succeeded on a peer of this host."""
+        return any(contact.has_begun for contact in self._control.contacts.values())
 
     @property
     def due(self) -> float:

@@ -32,7 +32,7 @@ class Job:
         recoveries: How often of these after a failure.
         progress: The progress of the peers before the last restart.
         epochs: The epochs that ended before the failures.
-        early_failure: The exit code of the previous failure, if no peer was up by then.
+        early_failure: That of the previous failure, if no collective had succeeded by then.
         began: The time of the first start.
     """
 

@@ -31,7 +31,7 @@ class Hands:
     """A host that notes what it is told to do."""
 
     def __init__(self) -> None:
-        self.was_up = True
+        self.has_begun = True
         self.done: list[str] = []
         self.said: list[str] = []
 

@@ -30,7 +30,7 @@ def test_a_program_that_fails_before_any_peer_is_up_is_started_anew_once(
     before: int | None, again: int | None
 ) -> None:
     leader, hands = leader_of(2, Rules(recoveries=9, early_failure=before))
-    hands.was_up = False
+    hands.has_begun = False
     leader.ended(1, 1, stopped=False)
     assert (leader.again, leader.early_failure) == (again, 1)
 
