@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
 from tensorflow.python.eager import context as eager
 
 from kungfu_tf import ops, peer
+from kungfu_tf.membership import notice
 
 
 class ElasticState:
     """The progress of a training, which is the same on all peers.
+
+    With `kungfu-run -on-failure survive` SIGTERM ends no step, from the first one on, in the main
+    thread and unless the program handles it itself. The peer that got it leaves after its step, and
+    is detached then; the others continue from the same progress. If all peers have to end, the end
+    of the same step raises SystemExit with code 143 on all: catch it to write a checkpoint.
 
     Args:
         max_progress: The progress at which the training ends; None: it does not end by itself.
@@ -44,6 +51,8 @@ class ElasticState:
         self.max_progress = max_progress
         self._membership: int | None = None  # its version, in which all know the progress
         self._stop_reason: str | None = None
+        self._heeding = contextlib.ExitStack()
+        self._notice: notice.Notice | None = None
         self._look()
 
     def begin(self) -> bool:
@@ -66,6 +75,10 @@ class ElasticState:
             with eager.eager_mode():
                 mine = np.array(self.progress, np.int64)
                 self.progress = int(np.asarray(ops.broadcast(mine, name="elastic/progress")))
+        if self._notice is None and peer.launched():
+            self._notice = self._heeding.enter_context(notice.heeded())
+            if self._notice is not None:
+                self._notice.count_from(self.progress)
         return True
 
     def end(self, progress: int = 1) -> None:
@@ -78,11 +91,16 @@ class ElasticState:
 
         Raises:
             KungfuError: As from `kungfu_tf.resize`.
+            SystemExit: All peers have to end, because of SIGTERM.
         """
         self.progress += progress
         self._look()
         if not self.stopped() and peer.launched() and self._membership == peer.agreed_version():
             peer.resize(progress=self.progress)
+            self._look()
+        if not self.stopped() and self._notice is not None:
+            if code := self._notice.before_step(self.progress):
+                raise notice.LeftOnNotice(code)
             self._look()
 
     def stopped(self) -> bool:
@@ -90,7 +108,7 @@ class ElasticState:
         return self._stop_reason is not None
 
     def stop_reason(self) -> str | None:
-        """Returns "finished"; "detached" if only this peer has left; None if it goes on."""
+        """Returns "finished"; "detached" if this peer has left the others; None if it goes on."""
         return self._stop_reason
 
     def _look(self) -> None:
@@ -98,6 +116,8 @@ class ElasticState:
             self._stop_reason = "detached"
         elif self.max_progress is not None and self.progress >= self.max_progress:
             self._stop_reason = "finished"
+        if self.stopped():
+            self._heeding.close()
 
 
 class ElasticContext:

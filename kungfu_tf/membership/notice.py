@@ -54,22 +54,28 @@ class Notice:
         with self._lock:
             self._begun = steps
 
-    def before_step(self) -> int | None:
+    def before_step(self, number: int | None = None) -> int | None:
         """Called before each step. The exit code, if the peer ends instead; None: it does not.
 
         With 0 this peer has left the others.
+
+        Args:
+            number: The step's, the same on all peers and higher than that of the step before.
+                Default: one higher.
         """
         if self._may_leave and peer.leave():
             return 0
         with self._lock:
+            number = self._begun + 1 if number is None else number
             goes_on = not self._is_told
-            self._begun += goes_on
+            if goes_on:
+                self._begun = number
         if goes_on:
             return None
         self._knows.wait()  # as long as an operation of the core may last
-        if self._last is None or self._begun >= self._last:
+        if self._last is None or number > self._last:
             return TERMINATED
-        self._begun += 1
+        self._begun = number
         return None
 
     def come(self) -> None:
@@ -107,7 +113,7 @@ def heeded() -> Iterator[Notice | None]:
     finally:
         _current = None
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    if notice.is_pending:
+    if notice.is_pending and not peer.detached():
         os.kill(os.getpid(), signal.SIGTERM)
 
 

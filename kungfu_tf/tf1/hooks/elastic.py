@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import tensorflow as tf
@@ -9,6 +10,7 @@ import tensorflow as tf
 from kungfu_tf import peer
 from kungfu_tf.context import trained_variables
 from kungfu_tf.context.meets import Meets
+from kungfu_tf.membership import notice
 from kungfu_tf.membership.size_plan import SizePlan
 from kungfu_tf.replicas import broadcast, gates
 from kungfu_tf.replicas.graph_average import assigned_means
@@ -39,7 +41,12 @@ class ElasticHook(Hook):
     the data, as nobody knows which samples a newcomer has read. Let each peer draw its own
     endlessly: shuffled by `seed=kungfu_tf.uid()`, and repeated.
 
-    In a job that does not change its size it only ends the training.
+    With `kungfu-run -on-failure survive` SIGTERM ends no step, in the main thread and unless the
+    program handles it itself. The peer that got it leaves before its next step, and the others
+    continue. If all peers have to end, they do so before the same step, as if their data had ended:
+    rank 0 saves a checkpoint if it has a `checkpoint_dir`. Then the signal ends the process.
+
+    In a job that does not change its size it does nothing else, but for the end of the training.
 
     Args:
         schedule: "1:100,4:200": 1 peer for 100 global steps, then 4 from there on. With None it
@@ -71,6 +78,8 @@ class ElasticHook(Hook):
         self._max_step = max_step
         self._step = 0
         self._is_trained = False
+        self._heeding = contextlib.ExitStack()
+        self._notice: notice.Notice | None = None
 
     def begin(self) -> None:
         """Adds operations to the graph, which is complete except for the hooks."""
@@ -86,16 +95,20 @@ class ElasticHook(Hook):
         """Continues at the step of a restored session."""
         del coord
         self._step = int(session.run(self._global_step))
+        self._heed()
 
     def before_run(self, run_context: Any) -> None:
         """Changes over: all peers before the same step, or each before one of its own."""
         self._is_trained = gates.is_step(run_context)
-        if not self._is_trained or not self._may_change():
+        if not self._is_trained:
             return
-        if self._plan is not None:
-            self._plan.ask(self._step)
-        if self._is_time():
-            self._change_over(run_context.session)
+        if self._may_change():
+            if self._plan is not None:
+                self._plan.ask(self._step)
+            if self._is_time():
+                self._change_over(run_context.session)
+        if self._notice is not None and self._notice.before_step(self._step + 1) is not None:
+            _leave(run_context.session)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Ends the training at the last step."""
@@ -107,6 +120,11 @@ class ElasticHook(Hook):
                 run_context.request_stop()
                 return
             self._change_over(run_context.session)
+
+    def close(self) -> None:
+        """From now on SIGTERM ends the process, also one that came while this peer stayed."""
+        self._notice = None
+        self._heeding.close()
 
     @staticmethod
     def _may_change() -> bool:
@@ -126,10 +144,21 @@ class ElasticHook(Hook):
         if not peer.resize():
             return
         if peer.detached():
-            session._kungfu_ended = True
-            raise tf.errors.OutOfRangeError(None, None, "this peer has left the training")
+            _leave(session)
         session.run(self._broadcast)
         self._step = int(session.run(self._global_step))
+        self._heed()
+
+    def _heed(self) -> None:
+        """From now on SIGTERM ends no step, if the others can go on without this peer."""
+        if self._notice is None and peer.launched():
+            self._notice = self._heeding.enter_context(notice.heeded())
+
+
+def _leave(session: Any) -> None:
+    """Ends the session here, as if the data had ended."""
+    session._kungfu_ended = True
+    raise tf.errors.OutOfRangeError(None, None, "this peer has left the training")
 
 
 def _some_continue(mine: bool) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness import matrix_count
 from harness.collect import Case, Job, Launch, read_jobs
 from harness.launch import CaseFailed, RunningJob
 
@@ -112,6 +113,7 @@ class CaseItem(pytest.Item):
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("python_files", "cases_*.py")
     config.stash[SHARED] = SharedJob()
+    config.pluginmanager.register(matrix_count)
 
 
 def pytest_pycollect_makemodule(

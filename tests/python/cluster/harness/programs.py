@@ -47,11 +47,12 @@ def run_on_two_hosts(
     *arguments: object,
     flags: Sequence[str],
     env: Mapping[str, str | None] | None = None,
+    slots: int = 2,
 ) -> list[subprocess.CompletedProcess[str]]:
-    """The same with two launchers, of two addresses of this machine with two slots each."""
+    """The same with two launchers, of two addresses of this machine with so many slots each."""
     runner, first, *_, last = ports.take(10)
     changed = environment({"KUNGFU_SECRET": "s" * 64, **(env or {})})
-    hosts = ["-H", "127.0.0.1:2,127.0.0.2:2", "-port", str(runner), "-port-range"]
+    hosts = ["-H", f"127.0.0.1:{slots},127.0.0.2:{slots}", "-port", str(runner), "-port-range"]
     started = [
         subprocess.Popen(
             _command(

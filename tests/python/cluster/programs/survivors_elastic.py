@@ -24,11 +24,13 @@ from faults import get_notice, terminate_runner
 
 import kungfu_tf as kf
 from kungfu_tf import context, peer
+from kungfu_tf.native import libraries
 
 keras = tf.keras
 keras.backend.set_floatx("float64")
 FOLDER = Path(sys.argv[1])
 SAMPLES, BATCH, EPOCHS, SEED, RATE = 110, 4, 2, 3, 0.05
+COUNTED = "kungfu/all have samples"  # the vote on the counts of a step
 
 
 def name_of_this_peer() -> str:
@@ -145,7 +147,7 @@ def check(weights: list[Any], expected: list[Any]) -> None:
 class Injector(keras.callbacks.Callback):
     def __init__(self) -> None:
         super().__init__()
-        self.epoch = self.heard = 0
+        self.epoch = self.heard = self.counts = 0
         self.is_newcomer = kf.joining()
 
     def step(self) -> int:
@@ -155,6 +157,7 @@ class Injector(keras.callbacks.Callback):
         self.epoch = epoch
 
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self.counts = libraries.completed(COUNTED)
         if not kf.joining():
             die("joined")
             if not self.is_newcomer:  # they have no step yet
@@ -165,6 +168,13 @@ class Injector(keras.callbacks.Callback):
             terminate_runner()
         if kf.is_root() and self.step() in GROWS:
             grow(GROWS.pop(self.step()))
+
+    def await_count(self) -> None:
+        """Waits until all peers know how many samples this step has, if they count them."""
+        deadline = time.monotonic() + 60
+        while self.counts and libraries.completed(COUNTED) == self.counts:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
 
     def on_membership_change(self) -> None:
         self.heard += 1
@@ -204,6 +214,8 @@ def fit() -> None:
 
     def backward(step: Any) -> None:
         if not kf.joining():
+            if STEPS.get((ME, "backward")) == int(step):
+                injector.await_count()
             die("backward", int(step))
 
     def loss(y: Any, predicted: Any) -> Any:
@@ -262,8 +274,26 @@ def gradient_of(weights: Any, numbers: list[int]) -> Any:
 
 def loop() -> None:
     """Each sums in each step over what it has drawn, with operations of its own."""
-    weights = np.zeros(3)
     state = kf.elastic.ElasticState(20)
+    try:
+        weights = descend(state)
+    except SystemExit as end:
+        print("left", ME, "at", state.progress, "with code", end.code, flush=True)
+        raise
+    if state.stop_reason() == "detached":
+        print("left", ME, flush=True)
+        sys.exit()
+    assert kf.size() == LEFT
+    kf.barrier(name="all have written")
+    expected = np.zeros(3)
+    for numbers, _ in trained_on():
+        expected = expected - RATE * gradient_of(expected, numbers)
+    check([weights], [expected])
+
+
+def descend(state: kf.elastic.ElasticState) -> Any:
+    """Returns the weights at the end."""
+    weights = np.zeros(3)
     random = np.random.default_rng([ord(letter) for letter in ME])
     while not state.stopped():
         with kf.elastic.ElasticContext(state) as should_sync:
@@ -271,6 +301,10 @@ def loop() -> None:
                 weights = kf.ops.broadcast(weights, name="weights").numpy()
             die("joined")
             die("begin", state.progress)
+            if NOTICES.get(ME) == state.progress:
+                get_notice()
+            if kf.is_root() and state.progress == ENDS_AT:
+                terminate_runner()
             numbers = random.integers(SAMPLES, size=BATCH).tolist()
             write(state.progress, 0, numbers)
             mine = gradient_of(weights, numbers)
@@ -278,12 +312,7 @@ def loop() -> None:
             weights = weights - RATE * kf.ops.all_reduce(mine, op="mean", name="step").numpy()
             if kf.is_root() and state.progress + 1 in GROWS:
                 grow(GROWS.pop(state.progress + 1))
-    assert kf.size() == LEFT
-    kf.barrier(name="all have written")
-    expected = np.zeros(3)
-    for numbers, _ in trained_on():
-        expected = expected - RATE * gradient_of(expected, numbers)
-    check([weights], [expected])
+    return weights
 
 
 def main() -> None:
