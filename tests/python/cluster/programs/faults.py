@@ -6,15 +6,19 @@ import dataclasses
 import json
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
+import moments
 import numpy as np
 import tensorflow as tf
 
 import kungfu_tf as kf
+from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.membership import notice
+from kungfu_tf.optimizers.pair_averaging import PairAveraging
 from tests.fault.peers import cut_connections
 
 keras = tf.keras
@@ -37,6 +41,10 @@ PHASES: dict[str, tuple[int, tuple[int, ...]]] = {
     "step begin": (2, (2,)),
     "forward": (2, (2,)),
     "backward": (2, (2,)),  # between the buckets of later and of earlier layers
+    "bucket": (2, (2, 3)),  # the first one is there, the others may be under way
+    "complete": (2, (2, 3)),  # all are there; nobody need know yet that all others have them
+    "voted": (2, (2, 3)),  # that is known here, and delivered soon
+    "going over": (2, (2, 3)),  # another peer was lost in that step
     "delivered": (2, (3,)),  # nothing is applied
     "applied in part": (2, (3,)),
     "metrics": (2, (2, 3)),
@@ -55,7 +63,7 @@ DURING = ("forward", "backward", "delivered", "applied in part", "metrics")
 
 
 # A peer may be lost when it has made a step, and others have not taken what is theirs of it.
-TAKEN_LATER = ("Streaming", "AdaptiveSGD")
+TAKEN_LATER = ("Streaming", "AdaptiveSGD", "pairs")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,12 +73,14 @@ class Fault:
     Attributes:
         kind: What happens to it. With "notice" it gets SIGTERM, and so leaves between two later
             steps; with "cut" its connections are cut, and it stays.
+        before: Who is lost before it, so that it goes over then; None: nobody is.
     """
 
     who: int
     phase: str
     method: str = "S-SGD"
     kind: str = "kill"
+    before: int | None = None
 
     @property
     def number(self) -> int:
@@ -88,6 +98,11 @@ class Fault:
             return (2, 3)
         return PHASES[self.phase][1]
 
+    def without(self, first_without: int) -> dict[int, int]:
+        """Of each peer that is lost the first step without it, if that is the last one's."""
+        lost = {self.who: first_without}
+        return lost if self.before is None else {**lost, self.before: self.number}
+
     @property
     def has_sent(self) -> tuple[bool, ...]:
         """Whether what is under way when it is lost comes from it, too. Either is right."""
@@ -101,23 +116,35 @@ class Injector(keras.callbacks.Callback):
         super().__init__()
         self.fault, self.step, self.epoch, self.heard = fault, -1, 0, 0
         self.has_begun = self.is_injected = False
+        self.watcher: threading.Thread | None = None
 
     def at(self, phase: str, number: int) -> None:
-        if self.has_begun and (ME, phase, number) == (
-            self.fault.who,
-            self.fault.phase,
-            self.fault.number,
-        ):
-            if self.is_injected:
-                return
-            self.is_injected = True
+        if self.is_due(phase, number):
             print("injected", self.fault, flush=True)
             if self.fault.kind == "notice":
                 get_notice()
             elif self.fault.kind == "cut":
                 print("cut", cut_connections(), flush=True)
             else:
-                os.kill(os.getpid(), signal.SIGKILL)
+                die()
+
+    def is_due(self, phase: str, number: int) -> bool:
+        """Whether the fault is here and now; once."""
+        here = (ME, phase, number) == (self.fault.who, self.fault.phase, self.fault.number)
+        due = self.has_begun and here and not self.is_injected
+        self.is_injected |= due
+        return due
+
+    def at_moments(self) -> None:
+        """Dies within the step that begins, when the core has come to a moment of it."""
+        if self.fault.before == ME and self.step == self.fault.number:
+            print("injected before", self.fault, flush=True)
+            die()
+        for phase in moments.PHASES:
+            if self.is_due(phase, self.step):
+                print("injected", self.fault, flush=True)
+                has_come = moments.moment(phase, self.fault.method, self.model.optimizer)
+                self.watcher = moments.call_when(has_come, die)
 
     def trap(self, phase: str, value: Any) -> Any:
         """The value, after a look whether the process dies here, in a graph."""
@@ -142,8 +169,11 @@ class Injector(keras.callbacks.Callback):
     def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
         self.step += 1
         self.at("step begin", self.step)
+        self.at_moments()
 
     def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        if self.watcher is not None:  # it must not come to the next step
+            self.watcher.join(60)
         self.at("step end", self.step)
 
     def on_test_batch_end(self, batch: int, logs: Any = None) -> None:
@@ -213,6 +243,10 @@ class TrappedError(keras.metrics.MeanAbsoluteError):
         return super().update_state(y_true, y_pred, sample_weight)
 
 
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def get_notice() -> None:
     """Sends SIGTERM to this process, and waits until it knows that it may leave."""
     os.kill(os.getpid(), signal.SIGTERM)
@@ -239,10 +273,10 @@ def data_of(peer: int) -> tuple[Any, Any]:
     return x, x.sum(axis=1, keepdims=True)
 
 
-def model_of(injector: Injector | None) -> Any:
+def model_of(injector: Injector | None, hidden: int = 3) -> Any:
     """A model with traps and a wrapped optimizer, or a plain one."""
     keras.utils.set_random_seed(1)
-    layers = [keras.layers.Dense(8, activation="tanh") for _ in range(3)]
+    layers = [keras.layers.Dense(8, activation="tanh") for _ in range(hidden)]
     trapped, optimizer, error = Trapped(), TrappedSGD(0.05, momentum=0.9), TrappedError(name="mae")
     trapped.injector = optimizer.injector = error.injector = injector
     model = keras.Sequential(
@@ -257,6 +291,8 @@ def model_of(injector: Injector | None) -> Any:
 def wrapped(optimizer: Any, method: str) -> Any:
     if method == "S-SGD":
         return kf.optimizers.SynchronousSGDOptimizer(optimizer, bucket_bytes=200)
+    if method == "pairs":
+        return wrap(optimizer, PairsInStep)
     if method == "noise scale":
         return kf.optimizers.MonitorGradientNoiseScaleOptimizer(optimizer, BATCH)
     if method == "variance":
@@ -270,3 +306,36 @@ def wrapped(optimizer: Any, method: str) -> Any:
         later = {"overlap": OVERLAP, "merge": MERGE} if method == "Streaming" else {}
         return kf.optimizers.DiLoCoOptimizer(optimizer, outer=outer, every=EVERY, **later)
     return kf.optimizers.SynchronousAveragingOptimizer(optimizer, alpha=ALPHA)
+
+
+class PairsInStep(PairAveraging):
+    """Pair averaging with the next rank, in step, so that the weights depend on the data alone.
+
+    All have asked for the models of a step before one goes on, and have them before one publishes
+    the next. Who awaits none goes on without that of a lost peer.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(partner=self.next_rank)
+
+    def next_rank(self, step: Any) -> Any:
+        """Of the peers that have published their models of this step."""
+        with tf.control_dependencies([meeting("published", [step])]):
+            rank, size = kf.ops.peer_info()
+        return (rank + 1) % size
+
+    def before_update(self, variables: Any) -> Any:
+        assigned = super().before_update(variables)
+        self._have_taken = meeting("taken", assigned)
+        return assigned
+
+    def after_update(self, variables: Any) -> Any:
+        with tf.control_dependencies([self._have_taken]):
+            requests = super().after_update(variables)
+        return [meeting("asked", requests)]
+
+
+def meeting(name: str, after: Any) -> Any:
+    """All peers meet when each has done that."""
+    with tf.control_dependencies(list(after)):
+        return kf.ops.barrier(name=name)

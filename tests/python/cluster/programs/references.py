@@ -41,6 +41,8 @@ def alone(peers: list[int], fault: Fault, first_without: int, *, has_sent: bool)
             return alone_with_overlaps(peers, fault, first_without, has_sent)
         if fault.method == "AdaptiveSGD":
             return alone_with_models_then_one(peers, fault, first_without, has_sent)
+        if fault.method == "pairs":
+            return alone_with_pairs(peers, fault, first_without, has_sent)
         methods = {**dict.fromkeys(OF_GRADIENTS, alone_with_one_model), "SMA": alone_with_models}
         method = methods.get(fault.method, alone_with_meetings)
         return method(peers, fault, first_without)
@@ -56,14 +58,14 @@ def those_there(
         yield {
             p: (x[rows], y[rows])
             for p, (x, y) in data.items()
-            if p != fault.who or step < first_without
+            if step < fault.without(first_without).get(p, EPOCHS * STEPS)
         }
 
 
 def those_left(peers: list[int], fault: Fault) -> list[int]:
     """The peers that make the last step, and meet after it."""
     is_there = fault.kind == "cut" or fault.phase == "fit end"
-    return [p for p in peers if p != fault.who or is_there]
+    return [p for p in peers if is_there or p not in (fault.who, fault.before)]
 
 
 def alone_with_one_model(peers: list[int], fault: Fault, first_without: int) -> list[Any]:
@@ -99,6 +101,30 @@ def alone_with_models_then_one(
         else:
             first.train_on_batch(*map(np.concatenate, zip(*batches.values(), strict=True)))
     return weights_of(first)
+
+
+def alone_with_pairs(
+    peers: list[int], fault: Fault, first_without: int, has_sent: bool
+) -> list[Any]:
+    """v ← ½·(v + the next peer's v after the step before), then a step by the gradient at v.
+
+    Before `fit` ends all peers that are left get the mean of their models.
+    """
+    models = {p: model_of(None) for p in peers}
+    theirs: dict[int, list[Any]] = {}
+    for step, batches in enumerate(those_there(peers, fault, first_without)):
+        if step == first_without and not has_sent:
+            theirs = {p: w for p, w in theirs.items() if next_of(peers)[p] != fault.who}
+        for p, batch in batches.items():
+            own = weights_of(models[p])
+            drawn = [(v + u) / 2 for v, u in zip(own, theirs.get(p, own), strict=True)]
+            step_from(models[p], batch, drawn)
+        theirs = {p: weights_of(models[other]) for p, other in next_of([*batches]).items()}
+    return mean_of(weights_of(models[p]) for p in those_left(peers, fault))
+
+
+def next_of(peers: list[int]) -> dict[int, int]:
+    return dict(zip(peers, [*peers[1:], peers[0]], strict=True))
 
 
 def draw_together(batches: dict[Any, tuple[Any, Any]]) -> None:
