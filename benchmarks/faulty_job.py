@@ -130,6 +130,9 @@ class Job:
         fault()
         return self.go_on(size, since=time.perf_counter()), began
 
+    def kill_launcher(self, number: int) -> None:
+        self._launchers[number].kill()
+
     def kill(self, rank: int) -> None:
         os.kill(self.pid(rank), signal.SIGKILL)
 

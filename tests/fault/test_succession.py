@@ -72,3 +72,4 @@ def test_the_job_goes_on_where_the_lease_is(kungfu_run: Jobs, hosts: Hosts, tmp_
     assert second.out.count("done 10 {4.0} 2") == 2, second.out
     assert "done" not in first.out
     assert "the job ends: a host is lost, so that another runner may lead, and" in first.err
+    assert first.err.count("the job ends: ") == 1

@@ -45,6 +45,7 @@ def test_without_a_host_that_is_cut_off(kungfu_run: Jobs, hosts: Hosts) -> None:
     assert second.wait() == 1
     assert "done" not in second.out
     assert f"the job ends: the runner that leads it ({A} port" in second.err
+    assert second.err.count("the job ends: ") == 1
 
 
 def test_without_a_peer_that_gives_no_sign_of_life(kungfu_run: Jobs) -> None:
