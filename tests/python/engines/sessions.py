@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,6 +18,8 @@ import kungfu_tf as kf
 from tests import waiting
 
 ROOT = Path(__file__).parents[3]
+CLUSTER = ROOT / "tests" / "python" / "cluster"
+PROGRAM, SHARED = CLUSTER / "programs" / "started.py", CLUSTER / "shared"
 SLOTS = 4
 _ENVIRON = {
     "CUDA_VISIBLE_DEVICES": "0,1",  # which a machine need not have
@@ -69,6 +72,27 @@ def ray_session() -> Iterator[Engine]:
 
 
 @contextlib.contextmanager
+def ray_nodes() -> Iterator[tuple[str, str]]:
+    """A Ray of two nodes with a CPU each: its address, and the id of the node that may be drained.
+
+    They are processes of this machine.
+    """
+    with _installed("ray"):
+        import ray
+        from ray.cluster_utils import Cluster
+
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+        try:
+            other = cluster.add_node(num_cpus=1)
+            ray.init(address=cluster.address)
+            cluster.wait_for_nodes()
+            yield cluster.gcs_address, other.node_id
+        finally:
+            ray.shutdown()
+            cluster.shutdown()
+
+
+@contextlib.contextmanager
 def spark_session() -> Iterator[Engine]:
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("needs Java: openjdk-17-jre-headless of Debian")
@@ -105,6 +129,21 @@ def _installed(package: str) -> Iterator[None]:
         for name, text in _ENVIRON.items():
             patch.setenv(name, text)
         yield
+
+
+def written(folder: Path) -> list[str]:
+    """What two peers have written."""
+    return [(folder / str(rank)).read_text() for rank in range(2)]
+
+
+def trained_by_kungfu_run(folder: Path) -> list[str]:
+    """What two peers of kungfu-run write."""
+    folder.mkdir()
+    launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-q", "-np", "2"]
+    environ = {**os.environ, "PYTHONPATH": f"{ROOT}:{SHARED}"}
+    program = [sys.executable, str(PROGRAM), str(folder)]
+    subprocess.run([*launcher, *program], check=True, timeout=200, env=environ)
+    return written(folder)
 
 
 def wait_until_nothing_is_left(engine: Engine, mark: Mapping[str, str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -13,19 +12,20 @@ from pathlib import Path
 
 import pytest
 from sessions import (
-    ROOT,
+    PROGRAM,
+    SHARED,
     SLOTS,
     Engine,
     ray_session,
     spark_session,
+    trained_by_kungfu_run,
     wait_until_nothing_is_left,
+    written,
 )
 
 import kungfu_tf as kf
 
 pytestmark = pytest.mark.exhaustive
-CLUSTER = ROOT / "tests" / "python" / "cluster"
-PROGRAM, SHARED = CLUSTER / "programs" / "started.py", CLUSTER / "shared"
 
 
 @pytest.fixture(scope="module", params=[ray_session, spark_session], ids=["ray", "spark"])
@@ -54,23 +54,16 @@ def test_results_come_by_rank(engine: Engine) -> None:
 def test_fit_gives_the_bits_of_kungfu_run(engine: Engine, tmp_path: Path) -> None:
     def fn(directory):
         import runpy
-        import sys
 
         sys.path.insert(0, str(SHARED))
         sys.argv[1:] = [directory]
         runpy.run_path(str(PROGRAM), run_name="__main__")
 
-    folders = [tmp_path / name for name in ("engine", "kungfu-run")]
-    for folder in folders:
-        folder.mkdir()
-    engine.run(fn, 2, args=[str(folders[0])])
-    launcher = [sys.executable, "-m", "kungfu_tf.launcher", "-q", "-np", "2"]
-    program = [sys.executable, str(PROGRAM), str(folders[1])]
-    environ = {**os.environ, "PYTHONPATH": f"{ROOT}:{SHARED}"}
-    subprocess.run([*launcher, *program], check=True, timeout=200, env=environ)
-    written = [[(folder / str(rank)).read_text() for rank in range(2)] for folder in folders]
-    assert written[0] == written[1]
-    assert written[0][0].startswith("(0, 2, 0, 2, 0) ")
+    folder = tmp_path / "engine"
+    folder.mkdir()
+    engine.run(fn, 2, args=[str(folder)])
+    assert written(folder) == trained_by_kungfu_run(tmp_path / "kungfu-run")
+    assert written(folder)[0].startswith("(0, 2, 0, 2, 0) ")
 
 
 def test_a_function_that_raises_ends_the_job(engine: Engine, mark: dict[str, str]) -> None:
