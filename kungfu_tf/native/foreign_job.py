@@ -7,12 +7,12 @@ import hashlib
 import os
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kungfu_tf import config, errors
 from kungfu_tf.environments import detection, job_secret, rendezvous
-from kungfu_tf.environments.placement import Placement
+from kungfu_tf.environments.placement import Placement, split_address
 from kungfu_tf.environments.rendezvous import Meeting, Patience
 from kungfu_tf.links.credentials import Credentials
 from kungfu_tf.native import environment, socket_directory
@@ -42,7 +42,7 @@ def join() -> None:
         try:
             place = detection.detect(os.environ)
             if place is not None:
-                _become_peer(place)
+                _meet_the_others(place)
         except errors.KungfuError as error:
             _failure = error
             raise
@@ -74,23 +74,35 @@ def meet(place: Placement, port: int, environ: Mapping[str, str]) -> tuple[Meeti
     return rendezvous.meet(place, credentials, port, _patience(environ)), secret
 
 
-def _become_peer(place: Placement) -> None:
-    port, held = rendezvous.reserve(place.own_port)
-    if held is not None:
-        _held.append(held)
-    meeting, secret = meet(place, port, os.environ)
-    job = hashlib.sha256(f"{place.job_id}/{meeting.run}".encode()).hexdigest()[:32]
+def become_peer(job: str, secret: str, peers: Sequence[str], rank: int) -> None:
+    """Sets the variables of a peer whose place is known. The process is one until it ends.
+
+    Args:
+        job: The id of the job.
+        secret: Its secret.
+        peers: The addresses "ip:port" of all peers, by rank.
+        rank: The rank of this one.
+    """
     folder = socket_directory.make(job, secret)
-    atexit.register(_leave, folder, port, os.getpid())
+    atexit.register(_leave, folder, split_address(peers[rank])[1], os.getpid())
     os.environ.pop("KUNGFU_SECRET_FILE", None)
     os.environ.update(
-        KUNGFU_PEERS=",".join(meeting.peers),
+        KUNGFU_PEERS=",".join(peers),
         KUNGFU_JOB_ID=job,
         KUNGFU_SECRET=secret,
         KUNGFU_SOCKET_DIR=str(folder),
     )
+    os.environ["KUNGFU_SELF"] = peers[rank]
+
+
+def _meet_the_others(place: Placement) -> None:
+    port, held = rendezvous.reserve(place.own_port)
+    if held is not None:
+        _held.append(held)
+    meeting, secret = meet(place, port, os.environ)
     os.environ.setdefault(config.RESTARTS.name, str(place.restarts))
-    os.environ["KUNGFU_SELF"] = meeting.peers[place.rank]
+    job = hashlib.sha256(f"{place.job_id}/{meeting.run}".encode()).hexdigest()[:32]
+    become_peer(job, secret, meeting.peers, place.rank)
 
 
 def _patience(environ: Mapping[str, str]) -> Patience:

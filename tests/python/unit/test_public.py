@@ -259,6 +259,7 @@ PUBLIC = {
     "policy.ScheduledBatchSizePolicy": "(schedule, *, scale_learning_rate='none')",
     "policy.ScheduledClusterSizePolicy": "(schedule)",
     "policy.Training": "()",
+    "ray.KungfuConfig": "()",
     "ray.run": (
         "(fn, np, *, min_np=None, max_np=None, args=(), kwargs=None, data=None, resources=None, "
         "strategy='PACK', env=None, restarts=0, start_timeout=300.0, timeout=None)"
