@@ -156,7 +156,7 @@ RESTARTS = Setting(
     _COUNT,
     "0",
     "number of times that all peers of the job were started anew, to go on from a checkpoint "
-    "(kungfu-run -auto-recover, -elastic-mode reload)",
+    "(kungfu-run -auto-recover, -elastic-mode reload; a job that Slurm has requeued)",
     internal=True,
 )
 

@@ -9,6 +9,7 @@ from kungfu_tf.config import ENVIRONMENT, LEADER, SIZE
 from kungfu_tf.environments import (
     indexed_job,
     keras_distribution,
+    node_list,
     open_mpi,
     pmi,
     slurm,
@@ -18,7 +19,10 @@ from kungfu_tf.environments import (
 from kungfu_tf.environments.placement import Placement, number, split_address
 
 # What is told most on purpose comes first.
-_ENVIRONMENTS = (tf_config, torchrun, open_mpi, pmi, slurm, indexed_job, keras_distribution)
+_ENVIRONMENTS = (
+    *(tf_config, torchrun, open_mpi, pmi, slurm),
+    *(indexed_job, keras_distribution, node_list),
+)
 TURN_OFF = f"{ENVIRONMENT.name}=none turns this off"
 
 
@@ -64,6 +68,15 @@ def tasks_without_step(environ: Mapping[str, str]) -> int:
         return 0
     tasks = number(environ, "SLURM_NTASKS") or 0
     return tasks if tasks > 1 and "SLURM_STEP_NUM_TASKS" not in environ else 0
+
+
+def restarts(environ: Mapping[str, str]) -> int:
+    """How often Slurm has started this job anew, whether this is a step of it or its script.
+
+    Args:
+        environ: The environment of this process.
+    """
+    return 0 if ENVIRONMENT.get(environ=environ) == "none" else slurm.restarts(environ)
 
 
 def _sized(place: Placement, environ: Mapping[str, str]) -> Placement:

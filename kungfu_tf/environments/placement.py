@@ -84,4 +84,5 @@ def split_address(text: str) -> tuple[str, int]:
 
 
 def _short(text: str) -> str:
+    text = " ".join(text.split())  # one line
     return text if len(text) <= 60 else f"{text[:60]}..."

@@ -28,8 +28,13 @@ def detect(environ: Mapping[str, str]) -> Placement | None:
         int(reserved[0]) if reserved else 0,
         local_rank=number(environ, "SLURM_LOCALID"),
         local_size=tasks[node] if node is not None and node < len(tasks) else None,
-        restarts=number(environ, "SLURM_RESTART_COUNT") or 0,
+        restarts=restarts(environ),
     )
+
+
+def restarts(environ: Mapping[str, str]) -> int:
+    """How often Slurm has queued the job again."""
+    return number(environ, "SLURM_RESTART_COUNT") or 0
 
 
 def first_node(nodes: str) -> str:

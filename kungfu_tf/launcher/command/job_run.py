@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from kungfu_tf.environments import detection
 from kungfu_tf.launcher.channels import credentials
 from kungfu_tf.launcher.channels.signals import SignalPipe
 from kungfu_tf.launcher.command.job_loop import JobLoop
@@ -145,7 +146,7 @@ class _JobRun:
             config_token=self._given.config_token,
             cores=binding.cores,
             inherited=self._inherited,
-            restarts=self._restarts,
+            restarts=detection.restarts(environ) + self._restarts,
             recoveries=self._recoveries,
             progress=self._progress,
             epochs=self._epochs,

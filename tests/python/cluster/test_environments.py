@@ -5,25 +5,16 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-import slurm
-from foreign import PROGRAM, SUMS, ends, fit, resized, sums, written
-from harness import programs, warm
-from harness.launch import environment
-from slurm import Slurm
+from foreign import PROGRAM, SECRET, ends, fit, resized, sums, written
 
-from docs.tools import pages
-from tests import ports, waiting
+from tests import ports
 from tests.fault.hosts import A, B, two_hosts
-
-SECRET = "a secret of this test"
 
 
 def torchrun(rank: int, size: int, port: int) -> Mapping[str, str]:
@@ -70,28 +61,16 @@ def keras(rank: int, size: int, port: int) -> Mapping[str, str]:
     }
 
 
-BY_HAND = [torchrun, tf_config, pmi, indexed_job, keras]
+def skypilot(rank: int, size: int, port: int) -> Mapping[str, str]:
+    return {
+        "SKYPILOT_NODE_RANK": str(rank),
+        "SKYPILOT_NODE_IPS": "127.0.0.1\n" * size,
+        "KUNGFU_LEADER": f"127.0.0.1:{port}",
+        "KUNGFU_SECRET": SECRET,
+    }
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Another home directory, and no variables of those who have started the tests.
-
-    Slurm does not hand on what a shell has exported as a function.
-    """
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in os.environ:
-        if name.startswith(("SLURM_", "KUNGFU_SE", "TF_CONFIG", "BASH_FUNC_")):
-            monkeypatch.delenv(name)
-    return tmp_path
-
-
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What two peers of kungfu-run write."""
-    directory = tmp_path_factory.mktemp("expected")
-    programs.run(PROGRAM, directory, flags=["-np", "2"])
-    return written(directory, 2)
+BY_HAND = [torchrun, tf_config, pmi, indexed_job, keras, skypilot]
 
 
 @pytest.mark.parametrize("variables", BY_HAND)
@@ -119,6 +98,7 @@ def test_a_peer_that_dies_ends_the_others(home: Path) -> None:
         ({"KUNGFU_SECRET": "short"}, "KUNGFU_SECRET has 5 characters"),
         ({"PMI_RANK": "1", "PMI_SIZE": "2"}, "RANK=0.* rank 0 of 2, and MPICH.* rank 1 of 2"),
         (tf_config(0, 2, 7000) | {"KUNGFU_SECRET": "", "RANK": ""}, "TF_CONFIG .*need a secret"),
+        (skypilot(0, 2, 7000) | {"KUNGFU_SECRET": "", "RANK": ""}, "SkyPilot .*need a secret"),
     ],
 )
 def test_variables_that_cannot_be_used_are_an_error(
@@ -214,78 +194,3 @@ def test_a_job_below_mpirun_grows_and_shrinks_on_its_hosts(
     assert code == 0, out + error
     of_four = {f"[{A}:0] 0 4 0 2", f"[{A}:1] 1 4 1 2", f"[{B}:2] 2 4 0 2", f"[{B}:3] 3 4 1 2"}
     assert {*out.splitlines()} == {*of_four, f"[{A}:0] 0 2 0 2", f"[{A}:1] 1 2 1 2"}
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Slurm]:
-    if (why_not := slurm.why_not()) is not None:
-        pytest.skip(why_not)
-    with tempfile.TemporaryDirectory(prefix="kfs") as folder:
-        made = Slurm(Path(folder))
-        try:
-            made.start()
-            yield made
-        finally:
-            made.stop()
-
-
-def test_fit_by_slurm(cluster: Slurm, expected: list[str], home: Path) -> None:
-    srun = ["srun", "--nodes=2", "--ntasks=2"]
-    ((code, out, error),) = ends([*srun, *fit(home)], [cluster.environ])
-    assert code == 0, out + error
-    assert written(home, 2) == expected
-
-
-def test_a_task_of_slurm_that_dies_ends_the_others(cluster: Slurm, home: Path) -> None:
-    srun = ["srun", "--nodes=3", "--ntasks=5", "--label"]  # two, two and one
-    ((code, out, error),) = ends([*srun, *sums("1")], [cluster.environ])
-    assert code != 0
-    told = sorted(out.splitlines())
-    assert told == [f"{n}: {n} 5 {n} 5 40" for n in range(5)], out + error
-    for rank in (0, 2, 3, 4):
-        assert re.search(rf"^{rank}: error: .*rank 1 \(127", error, re.MULTILINE), error
-
-
-def test_steps_of_one_job_of_slurm_are_jobs_of_their_own(cluster: Slurm, home: Path) -> None:
-    step = f"srun --exact --ntasks=2 {sys.executable} -c '{SUMS}'"
-    script = f"{step} & {step} & wait"
-    salloc = ["salloc", "--quiet", "--ntasks=4", "bash", "-c", script]
-    ((code, out, error),) = ends(salloc, [cluster.environ])
-    assert code == 0, out + error
-    assert sorted(out.splitlines()) == sorted(2 * ["0 2 0 2 10", "1 2 1 2 10"]), out + error
-
-
-def test_the_script_of_the_guide_goes_on_when_it_is_requeued(
-    cluster: Slurm, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    guide = pages.DOCS / "guides" / "started-by-others.md"
-    script = next(
-        part.text
-        for part in pages.parts_of(guide.read_text())
-        if isinstance(part, pages.Block) and part.title == "job.sh"
-    )
-    command = [*warm.python(environment()), str(PROGRAM.with_name("requeued.py"))]
-    (home / "python").write_text(f"#!/bin/sh\nexec {shlex.join(command)}\n")
-    (home / "python").chmod(0o755)
-    (home / "job.sh").write_text(script)
-    for name, text in environment({"PATH": f"{home}:{os.environ['PATH']}"}).items():
-        monkeypatch.setenv(name, text)
-    job = cluster.call("sbatch", "--parsable", f"--chdir={home}", str(home / "job.sh")).strip()
-
-    def state() -> str:
-        return cluster.call(
-            "squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T %r"
-        )
-
-    def said() -> str:
-        return f"{state()}: " + "".join(file.read_text() for file in home.glob("slurm-*.out"))
-
-    ended = "COMPLETED|FAILED|CANCELLED|TIMEOUT"
-    waiting.until(lambda: re.search(f"PENDING BeginTime|{ended}", state()), said)
-    cluster.call(
-        "scontrol", "update", f"JobId={job}", "StartTime=now+2"
-    )  # it would be in two minutes
-    waiting.until(lambda: re.search(ended, state()), said)
-    assert [(home / str(n)).exists() and (home / str(n)).read_text() for n in range(4)] == (
-        4 * ["1 [2, 3]\n"]
-    ), said()

@@ -13,6 +13,7 @@ from harness.launch import environment
 
 PROGRAM = programs.FOLDER / "started.py"
 PATIENCE = 200
+SECRET = "a secret of this test"
 
 # It needs no TensorFlow, and so it starts at once.
 SUMS = """

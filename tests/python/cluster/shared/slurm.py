@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests import ports, waiting
 
-NODES = 4
+NODES = [f"127.0.0.{number}" for number in range(2, 6)]
 CPUS = 4  # of a node, whatever the machine has
 
 _CONFIG = """
@@ -35,7 +35,7 @@ SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
 SchedulerParameters=batch_sched_delay=0
 NodeName=DEFAULT CPUs={cpus}
-NodeName=127.0.0.[2-{last}] NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first}-{end}]
+NodeName={nodes} NodeHostname=localhost NodeAddr=127.0.0.1 Port=[{first}-{end}]
 PartitionName=all Nodes=ALL Default=YES State=UP
 """
 
@@ -59,9 +59,9 @@ class Slurm:
         self.environ = {"SLURM_CONF": str(folder / "slurm.conf")}
         self._folder = folder
         self._daemons: list[subprocess.Popen[bytes]] = []
-        first = ports.take(NODES + 1)[0]
-        numbers = {"port": first, "first": first + 1, "end": first + NODES, "last": NODES + 1}
-        text = _CONFIG.format(folder=folder, cpus=CPUS, **numbers)
+        first = ports.take(len(NODES) + 1)[0]
+        numbers = {"port": first, "first": first + 1, "end": first + len(NODES)}
+        text = _CONFIG.format(folder=folder, nodes=",".join(NODES), cpus=CPUS, **numbers)
         (folder / "slurm.conf").write_text(text)
         (folder / "state").mkdir()
         key = folder / "munge.key"
@@ -75,9 +75,9 @@ class Slurm:
         self._begin("munged", "--force", "--foreground", *munge, log, f"--socket={socket}")
         waiting.until(socket.exists, self._said)
         self._begin("slurmctld", "-D")
-        for number in range(2, NODES + 2):
-            self._begin("slurmd", "-D", "-N", f"127.0.0.{number}")
-        waiting.until(lambda: self._idle() == NODES, self._said)
+        for node in NODES:
+            self._begin("slurmd", "-D", "-N", node)
+        waiting.until(lambda: self._idle() == len(NODES), self._said)
 
     def stop(self) -> None:
         self.call("scancel", "--user=root")

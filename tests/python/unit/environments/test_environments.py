@@ -69,6 +69,20 @@ KERAS = {
     "KERAS_DISTRIBUTION_JOB_ADDRESSES": "a:7001, b:7002",
     "KERAS_DISTRIBUTION_PROCESS_ID": "1",
 }
+SKYPILOT = {
+    "SKYPILOT_NODE_RANK": "1",
+    "SKYPILOT_NODE_IPS": "10.0.0.5\n10.0.0.4\n",
+    "SKYPILOT_NUM_NODES": "2",
+    "SKYPILOT_NUM_GPUS_PER_NODE": "8",
+    "SKYPILOT_TASK_ID": "sky-2026-11-29-10-00-00-000000_train_1",
+}
+DSTACK = {
+    "DSTACK_NODE_RANK": "2",
+    "DSTACK_NODES_IPS": "10.0.0.7\n10.0.0.8\n10.0.0.9",
+    "DSTACK_MASTER_NODE_IP": "10.0.0.7",
+    "DSTACK_NODES_NUM": "3",
+    "DSTACK_RUN_NAME": "train",
+}
 BELOW_SLURM = {"SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_STEP_NODELIST": "n1"}
 
 # launcher, rank, size, host and port of rank 0, own port, local rank and size, restarts
@@ -92,9 +106,15 @@ PLACES = [
         *("job-0.service", 7000, 0, None, None, 0),
     ),
     (KERAS, "Keras", 1, 2, "a", 7001, 7002, None, None, 0),
+    (SKYPILOT, "SkyPilot", 1, 2, "10.0.0.5", None, 0, 0, 1, 0),
+    (DSTACK, "dstack", 2, 3, "10.0.0.7", None, 0, 0, 1, 0),
     # What is nearer to the program counts, and what knows more.
     (
         {**TORCHRUN, **BELOW_SLURM},
+        *("torchrun or a similar launcher", 5, 8, "host-a", 29501, 0, 1, 4, 2),
+    ),
+    (
+        {**TORCHRUN, **SKYPILOT},
         *("torchrun or a similar launcher", 5, 8, "host-a", 29501, 0, 1, 4, 2),
     ),
     (
@@ -153,6 +173,8 @@ def test_each_launcher_tells_the_place(
         {"JOB_COMPLETION_INDEX": "0", "KUNGFU_SIZE": "1"},
         {"KERAS_DISTRIBUTION_NUM_PROCESSES": "1"},
         {"KERAS_DISTRIBUTION_JOB_ADDRESSES": "a:1"},
+        {"SKYPILOT_NODE_RANK": "0", "SKYPILOT_NODE_IPS": "10.0.0.5"},
+        {"DSTACK_NODE_RANK": "0", "DSTACK_NODES_IPS": "10.0.0.5", "DSTACK_NODES_NUM": "1"},
     ],
 )
 def test_one_process_is_one(environ: Environ) -> None:
@@ -167,6 +189,7 @@ def test_one_process_is_one(environ: Environ) -> None:
             "TF_CONFIG .* rank 0 of 2, and Open MPI .OMPI_COMM_WORLD_RANK=1.* rank 1 of 3",
         ),
         ({**SLURM, **KERAS}, "Slurm.* rank 4 of 7, and Keras .* rank 1 of 2"),
+        ({**KERAS, **DSTACK}, "Keras .* rank 1 of 2, and dstack .* rank 2 of 3"),
         ({"RANK": "1", "WORLD_SIZE": "2", **SLURM}, "RANK=1, WORLD_SIZE=2.* and Slurm"),
         ({"JOB_COMPLETION_INDEX": "0"}, "no variable tells the number .* set KUNGFU_SIZE"),
         ({"PMIX_RANK": "0"}, "no variable tells the number .* KUNGFU_ENVIRONMENT=none"),
@@ -196,6 +219,19 @@ def test_jobs_and_their_restarts_are_told_apart() -> None:
     assert other is not None
     assert places[0] is not None
     assert other.job_id == places[0].job_id
+
+
+@pytest.mark.parametrize(
+    ("environ", "restarts"),
+    [
+        ({}, 0),
+        (SLURM, 1),
+        ({"SLURM_JOB_ID": "7", "SLURM_RESTART_COUNT": "3"}, 3),  # in the batch script
+        ({**SLURM, "KUNGFU_ENVIRONMENT": "none"}, 0),
+    ],
+)
+def test_slurm_counts_how_often_the_job_starts_anew(environ: Environ, restarts: int) -> None:
+    assert detection.restarts(environ) == restarts
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 READ_LATER = (
     *("KUNGFU_", "FASHION_MNIST_", "HOME", "PYTEST_", "TF_CONFIG", "TF_NUM_", "TMPDIR"),
     *("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "TORCHELASTIC_"),
-    *("JOB_COMPLETION_INDEX", "KERAS_DISTRIBUTION_"),
+    *("JOB_COMPLETION_INDEX", "KERAS_DISTRIBUTION_", "SKYPILOT_"),
     *("ENVIRONMENT", "HFI_", "HOSTNAME", "LD_LIBRARY_PATH", "PATH", "PWD"),
     *("HWLOC_", "IPATH_", "OMPI_", "OPAL_", "ORTE_", "PMI", "SLURM", "SRUN_", "MPI_"),
 )
