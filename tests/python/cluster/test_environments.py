@@ -184,6 +184,26 @@ def test_kungfu_run_by_mpirun_on_two_hosts(mpirun_on_two_hosts: list[str], home:
     ]
 
 
+def test_kungfu_run_by_skypilot_on_two_hosts(home: Path) -> None:
+    kungfu_run = [sys.executable, "-m", "kungfu_tf.launcher", "-np", "3", *sums()]
+    command = ["sh", "-c", 'exec ip netns exec "$NAMESPACE" "$@"', "-", *kungfu_run]
+    with two_hosts() as hosts:
+        environs = [
+            {
+                "NAMESPACE": hosts.names[host],
+                "SKYPILOT_NODE_RANK": str(rank),
+                "SKYPILOT_NODE_IPS": f"{A}\n{B}\n",
+                "KUNGFU_SECRET": SECRET,
+                "NO_COLOR": "1",
+            }
+            for rank, host in enumerate((A, B))
+        ]
+        told = ends(command, environs)
+    assert [code for code, _, _ in told] == [0, 0], told
+    assert sorted(told[0][1].splitlines()) == [f"[{A}:0] 0 3 0 2 20", f"[{A}:1] 1 3 1 2 20"]
+    assert told[1][1] == f"[{B}:2] 2 3 0 1 20\n"
+
+
 def test_a_job_below_mpirun_grows_and_shrinks_on_its_hosts(
     mpirun_on_two_hosts: list[str], home: Path
 ) -> None:
