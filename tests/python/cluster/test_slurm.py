@@ -145,6 +145,20 @@ def test_the_script_of_the_guide_goes_on_when_it_is_requeued(queue: Queue, home:
     assert told(home) == 4 * ["1 [2, 3]\n"], said
 
 
+def test_a_job_of_slurm_saves_on_notice_and_goes_on(
+    queue: Queue, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before that it goes on without a peer that is killed."""
+    monkeypatch.setenv("KUNGFU_SECRET", SECRET)
+    queue.command("kungfu-run", kungfu_run_on_nodes())
+    queue.program("noticed.py")
+    said = queue.requeued("long.sh")
+    digests = {file.read_text() for file in home.glob("left-*")}
+    assert len(digests) == 1, said
+    began = [*digests, "", "", ""]
+    assert told(home) == [f"{(1, 4, [2, 3], digest)}\n" for digest in began], said
+
+
 def told(home: Path) -> list[str]:
     """What the four peers have written; nothing of one that has not."""
     files = [home / str(rank) for rank in range(4)]
