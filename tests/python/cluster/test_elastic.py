@@ -94,6 +94,11 @@ def test_a_newcomer_between_two_meetings_gets_the_outer_optimizer() -> None:
     assert sorted(re.findall(r"^\[\d\] ok (.+)$", said, re.MULTILINE)) == ["0", "1", "2"]
 
 
+def test_each_record_of_files_is_trained_on_once(tmp_path: Path) -> None:
+    said = ran(FOLDER / "elastic_records.py", str(tmp_path), peers=2, slots=3)
+    assert sorted(re.findall(r"^\[\d\] ok (.+)$", said, re.MULTILINE)) == ["0", "1", "2"]
+
+
 @pytest.mark.parametrize("codec", ["power", pytest.param("top", marks=pytest.mark.exhaustive)])
 def test_a_newcomer_gets_what_a_codec_has_not_sent(codec: str) -> None:
     said = ran(FOLDER / "elastic_compression.py", codec, peers=2, slots=3)
