@@ -1,0 +1,132 @@
+"""Trains models of four peers by a method that talks less, and says how good they become.
+
+kungfu-run -np 4 python accuracy.py REPORT TASK METHOD STEPS SEED:RATE...
+
+Rank 0 adds a line of JSON to REPORT for each seed and learning rate: `validation` and `test`, the
+scores of the model that one would save, and `sent`, the bytes of a peer and step.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from accuracy_tasks import TASKS, Task, loss
+
+import kungfu_tf as kf
+from kungfu_tf import optimizers
+from kungfu_tf.compression import Cast, Int8, PowerSGD, TopK
+from kungfu_tf.native import libraries
+
+
+def sync(codec: Any = None) -> Any:
+    return lambda inner: optimizers.SynchronousSGDOptimizer(inner, compression=codec)
+
+
+def local(every: int) -> Any:
+    return lambda inner: optimizers.LocalSGDOptimizer(inner, every=every)
+
+
+def diloco(every: int, codec: Any = None) -> Any:
+    return lambda inner: optimizers.DiLoCoOptimizer(inner, every=every, compression=codec)
+
+
+ALONE = "alone"
+METHODS = {
+    ALONE: lambda inner: inner,
+    "sync": sync(),
+    "bfloat16": sync(Cast("bfloat16")),
+    "int8": sync(Int8()),
+    "power": sync(PowerSGD(rank=4)),
+    "top": sync(TopK(ratio=0.01)),
+    "local10": local(10),
+    "local50": local(50),
+    "diloco10": diloco(10),
+    "diloco50": diloco(50),
+    "diloco50-int8": diloco(50, Int8()),
+    "decentralized": optimizers.DecentralizedSGDOptimizer,
+    "pair": optimizers.PairAveragingOptimizer,
+    "sma": optimizers.SynchronousAveragingOptimizer,
+}
+
+
+def order(task: Task, steps: int, seed: int) -> Any:
+    """The samples of each step: those of this peer, shuffled in each epoch."""
+    random = np.random.default_rng([seed, kf.rank()])
+    mine = task.trained[kf.rank() :: kf.size()]
+    epochs = math.ceil(steps * task.batch / len(mine))
+    shuffled = np.concatenate([random.permutation(mine) for _ in range(epochs)])
+    return tf.constant(shuffled[: steps * task.batch].reshape(steps, task.batch), tf.int32)
+
+
+def train(task: Task, model: Any, optimizer: Any, steps: int, seed: int, rate: float) -> None:
+    """Its learning rate falls along a cosine."""
+    variables = model.trainable_variables
+
+    @tf.function
+    def run(numbers: Any) -> None:
+        for step in tf.range(steps):
+            part = tf.cast(step, tf.float32) / steps
+            optimizer.learning_rate.assign(rate * (1 + tf.cos(math.pi * part)) / 2)
+            inputs, labels = task.samples(numbers[step])
+            with tf.GradientTape() as tape:
+                value = loss(model(inputs), labels)
+            gradients = tape.gradient(value, variables)
+            optimizer.apply_gradients(zip(gradients, variables, strict=True))
+
+    run(order(task, steps, seed))
+
+
+def scored(task: Task, model: keras.Model) -> list[float]:
+    """On the samples that choose, and on those of the test; infinite where it has diverged."""
+    scores = []
+    for numbers in (task.validation, task.test):
+        inputs, labels = task.samples(tf.constant(numbers, tf.int32))
+        score = float(task.score(model(inputs), labels))
+        scores.append(math.inf if math.isnan(score) else score)
+    return scores
+
+
+def trained(task: Task, method: str, steps: int, seed: int, rate: float) -> dict[str, float]:
+    keras.utils.set_random_seed(seed)
+    model = task.network()
+    optimizer = METHODS[method](task.optimizer())
+    optimizer.build(model.trainable_variables)
+    kf.barrier()
+    before = libraries.statistics()["bytes_sent"]
+    if method == ALONE:
+        train(task, model, optimizer, steps, seed, rate)
+        scores = [float(kf.ops.all_reduce(s, op="mean")) for s in scored(task, model)]
+    else:
+        optimizer.kungfu_algorithm.build(model.trainable_variables)
+        train(task, model, optimizer, steps, seed, rate)
+        optimizer.kungfu_algorithm.finish()
+    sent = (libraries.statistics()["bytes_sent"] - before) / steps
+    kf.barrier()
+    if method != ALONE:
+        with kf.average_variables(model.trainable_variables):
+            scores = scored(task, model)
+    validation, test = scores
+    sent = float(kf.ops.all_reduce(np.float64(sent), op="mean"))
+    return {"seed": seed, "rate": rate, "validation": validation, "test": test, "sent": sent}
+
+
+def main() -> None:
+    report, task, method, steps = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
+    made = TASKS[task]()
+    for run in sys.argv[5:]:
+        seed, rate = run.split(":")
+        line = trained(made, method, steps, int(seed), float(rate))
+        if kf.is_root():
+            with report.open("a") as lines:
+                print(json.dumps(line), file=lines)
+
+
+if __name__ == "__main__":
+    main()
