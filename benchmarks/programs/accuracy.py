@@ -21,7 +21,7 @@ from accuracy_tasks import TASKS, Task, loss
 
 import kungfu_tf as kf
 from kungfu_tf import optimizers
-from kungfu_tf.compression import Cast, Int8, PowerSGD, TopK
+from kungfu_tf.compression import Cast, ErrorFeedback, Int4, Int8, PowerSGD, TopK
 from kungfu_tf.native import libraries
 
 
@@ -43,6 +43,8 @@ METHODS = {
     "sync": sync(),
     "bfloat16": sync(Cast("bfloat16")),
     "int8": sync(Int8()),
+    "int4": sync(Int4()),
+    "int4-feedback": sync(ErrorFeedback(Int4())),
     "power": sync(PowerSGD(rank=4)),
     "top": sync(TopK(ratio=0.01)),
     "local10": local(10),
@@ -50,6 +52,7 @@ METHODS = {
     "diloco10": diloco(10),
     "diloco50": diloco(50),
     "diloco50-int8": diloco(50, Int8()),
+    "diloco50-int4": diloco(50, Int4()),
     "decentralized": optimizers.DecentralizedSGDOptimizer,
     "pair": optimizers.PairAveragingOptimizer,
     "sma": optimizers.SynchronousAveragingOptimizer,

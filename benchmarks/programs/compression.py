@@ -18,22 +18,32 @@ import numpy as np
 import tensorflow as tf
 
 import kungfu_tf as kf
-from kungfu_tf.compression import Cast, Int8, PowerSGD
+from kungfu_tf.compression import Cast, ErrorFeedback, Int4, Int8, PowerSGD
 from kungfu_tf.native import libraries
 from kungfu_tf.optimizers import DiLoCoOptimizer, SynchronousSGDOptimizer
 
 SHAPES = [(512, 512), (512,)] * 3  # 3 MiB
 STEPS, EVERY = 10, 10
-CODECS: list[Any] = [None, Cast("bfloat16"), Int8(), PowerSGD(rank=4), PowerSGD(rank=2)]
+CODECS: list[Any] = [
+    None,
+    Cast("bfloat16"),
+    Int8(),
+    Int4(),
+    ErrorFeedback(Int4()),
+    PowerSGD(rank=4),
+    PowerSGD(rank=2),
+]
 
 
 def bytes_of(codec: Any) -> float:
     """What an exchange takes, of which a peer sends 2·(p − 1)/p."""
     elements = sum(math.prod(shape) for shape in SHAPES)
+    if isinstance(codec, ErrorFeedback):
+        return bytes_of(codec.codec)
     if isinstance(codec, Cast):
         return 2 * elements
-    if isinstance(codec, Int8):
-        return (codec.block + 4) * math.ceil(elements / codec.block)
+    if isinstance(codec, (Int4, Int8)):
+        return (codec.block * codec.bits // 8 + 4) * math.ceil(elements / codec.block)
     if isinstance(codec, PowerSGD):
         of_each = [sum(s) * codec.rank if len(s) == 2 else math.prod(s) for s in SHAPES]
         return 4 * sum(of_each)

@@ -56,9 +56,20 @@ class Cast(Codec):
 
     def means(self, values: Sequence[Any], variables: Sequence[Any], channel: Channel) -> list[Any]:
         """Returns the means of what was rounded."""
+        return self.exchanged(values, variables, channel)[0]
+
+    def exchanged(
+        self, values: Sequence[Any], variables: Sequence[Any], channel: Channel
+    ) -> tuple[list[Any], list[Any]]:
+        """Returns the means, and what this peer's values were rounded to."""
         del variables
-        means = channel.mean([self._narrowed(value) for value in values])
-        return [tf.cast(mean, value.dtype) for mean, value in zip(means, values, strict=True)]
+        narrow = [self._narrowed(value) for value in values]
+        both = (channel.mean(narrow), narrow)
+        means, sent = (
+            [tf.cast(one, value.dtype) for one, value in zip(ones, values, strict=True)]
+            for ones in both
+        )
+        return means, sent
 
     def _narrowed(self, value: Any) -> Any:
         is_wide = value.dtype.is_floating and value.dtype.size > 2

@@ -55,15 +55,23 @@ class Codec:
         """A number of 31 bits that differs if the settings do."""
         return zlib.crc32(repr(self).encode()) & 0x7FFFFFFF
 
+    @property
+    def says_what_was_sent(self) -> bool:
+        """Whether it has `exchanged`, so that an `ErrorFeedback` can keep the rest."""
+        return type(self).exchanged is not Codec.exchanged
+
     def anew(self: Self) -> Self:
-        """The same codec, with a state of its own."""
-        return dataclasses.replace(self)
+        """The same codec, with a state of its own. So have the codecs that it is made of."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        inner = {name: v.anew() for name, v in values.items() if isinstance(v, Codec)}
+        return dataclasses.replace(self, **inner)
 
     def build(self, variables: Sequence[Any]) -> None:
         """Creates its state for these variables, if it is not there yet. `fit` calls it.
 
         Newcomers to a loop of your own call it, before they get `state` along with the model.
         """
+        del variables
 
     def share(self, name: str = "compression") -> None:
         """Makes the state equal on all peers, before it is saved or sent to newcomers.
@@ -73,6 +81,7 @@ class Codec:
         Args:
             name: The prefix of the names of its operations.
         """
+        del name
 
     def means(self, values: Sequence[Any], variables: Sequence[Any], channel: Channel) -> list[Any]:
         """Returns the means over the peers of what arrives, bitwise equal on all of them.
@@ -91,6 +100,24 @@ class Codec:
         """
         raise NotImplementedError
 
+    def exchanged(
+        self, values: Sequence[Any], variables: Sequence[Any], channel: Channel
+    ) -> tuple[list[Any], list[Any]]:
+        """Returns the means, and what of this peer's values the others have got.
+
+        A codec has it so that `ErrorFeedback` can keep what is missing.
+
+        Args:
+            values: As for `means`, like the rest.
+            variables: What they belong to.
+            channel: By which the peers exchange something.
+
+        Returns:
+            Two lists of tensors, of the shapes and dtypes of the values: those of `means`, and
+            what the others take this peer's values for.
+        """
+        raise NotImplementedError
+
 
 def check_codec(compression: Any) -> None:
     """Checks the argument of that name.
@@ -105,6 +132,20 @@ def check_codec(compression: Any) -> None:
     raise TypeError(
         f"compression is a codec of kungfu_tf.compression, not {compression!r}: {advice}"
     )
+
+
+def check_inner(title: str, codec: Any) -> None:
+    """Checks what a codec is made of.
+
+    Args:
+        title: The name of that codec, for the message.
+        codec: What it was given.
+
+    Raises:
+        TypeError: If it is no codec.
+    """
+    if not isinstance(codec, Codec):
+        raise TypeError(f"{title} takes a codec of kungfu_tf.compression, not {codec!r}")
 
 
 def refuse_different(codec: str, *, name: str) -> NoReturn:

@@ -14,11 +14,18 @@ from kungfu_tf.context import graph_state
 from kungfu_tf.exchange.assignments import assign
 from kungfu_tf.exchange.channel import Channel
 from kungfu_tf.exchange.codec import Codec
-from kungfu_tf.exchange.error_feedback import all_finite, as_gradient, by_place, with_error
+from kungfu_tf.exchange.kept_errors import (
+    all_finite,
+    as_gradient,
+    by_place,
+    checked,
+    new_error,
+    share_errors,
+    with_error,
+)
 from kungfu_tf.exchange.widening import wide
 from kungfu_tf.ops.gradient_values import tied
 from kungfu_tf.ops.members import is_variable
-from kungfu_tf.replicas.average import assign_means
 from kungfu_tf.upstream import generations
 
 
@@ -82,6 +89,8 @@ class PowerSGD(Codec):
     Raises:
         TypeError: If an argument is not a number.
         ValueError: If one is out of range.
+        tf.errors.InvalidArgumentError: In a step, on all peers, if an e is not finite, as one from
+            a broken backup.
 
     Example:
 
@@ -120,7 +129,7 @@ class PowerSGD(Codec):
     def share(self, name: str = "compression") -> None:
         """Gives all peers the mean of their e."""
         errors = [slot.error for slot in self._slots.get().values()]
-        assign_means(errors, name=f"{name}/errors")
+        share_errors(errors, f"{name}/errors")
 
     def means(self, values: Sequence[Any], variables: Sequence[Any], channel: Channel) -> list[Any]:
         """Returns P·Qᵀ for matrices, and means for the rest."""
@@ -156,15 +165,12 @@ class PowerSGD(Codec):
         """Zeros; and random numbers that are the same on all peers, bit for bit."""
         rows, columns = _matrix_shape(variable.shape)
         dtype, name = wide(variable.dtype), generations.name_of(variable).split(":")[0]
-
-        def new(part: str, value: Any) -> Any:
-            return graph_state.variable(value, dtype, f"compression/{part}/{name}", device=None)
-
         # Not from a normal distribution, whose last bits depend on the processor.
         right = np.random.default_rng(number).uniform(-1, 1, [columns, self.rank])
+        initial = lambda: tf.constant(right, dtype)  # noqa: E731
         return _Slot(
-            new("error", lambda: tf.zeros([rows, columns], dtype)),
-            new("right", lambda: tf.constant(right, dtype)),
+            new_error(variable, [rows, columns]),
+            graph_state.variable(initial, dtype, f"compression/right/{name}", device=None),
         )
 
 
@@ -180,13 +186,15 @@ def _compressed(values: Sequence[Any], slots: dict[int, _Slot], channel: Channel
     pairs = zip(matrices.values(), lefts, strict=True)
     rights = channel.mean([tf.matmul(m, left, transpose_a=True) for m, left in pairs], "right")
     is_finite &= all_finite(rights)
+    well = checked([slot.error for slot in slots.values()], is_finite, channel)
     state = []
     for (i, slot), left, right in zip(slots.items(), lefts, rights, strict=True):
         decoded = tf.matmul(left, right, transpose_b=True)
         means[i] = as_gradient(tf.where(is_finite, decoded, np.nan), values[i], channel)
         error = tf.where(is_finite, matrices[i] - decoded, slot.error.read_value())
         state += [error, tf.where(is_finite, right, slot.right.read_value())]
-    return [*means, *state]
+    with tf.control_dependencies([well]):
+        return [*means, *map(tf.identity, state)]
 
 
 def _uncompressed(values: Sequence[Any], state: Sequence[Any], channel: Channel) -> list[Any]:

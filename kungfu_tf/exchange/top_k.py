@@ -10,16 +10,18 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kungfu_tf.context import graph_state
 from kungfu_tf.exchange.assignments import assign
 from kungfu_tf.exchange.channel import Channel
 from kungfu_tf.exchange.codec import Codec
-from kungfu_tf.exchange.error_feedback import all_finite, as_gradient, by_place, with_error
-from kungfu_tf.exchange.widening import wide
+from kungfu_tf.exchange.kept_errors import (
+    KeptErrors,
+    all_finite,
+    as_gradient,
+    checked,
+    share_errors,
+    with_error,
+)
 from kungfu_tf.ops.gradient_values import tied
-from kungfu_tf.ops.members import is_variable
-from kungfu_tf.replicas.average import assign_means
-from kungfu_tf.upstream import generations
 
 _PLACE_BYTES = 4
 
@@ -62,6 +64,8 @@ class TopK(Codec):
     Raises:
         TypeError: If an argument is not a number.
         ValueError: If one is out of range.
+        tf.errors.InvalidArgumentError: In a step, on all peers, if an e is not finite, as one from
+            a broken backup.
 
     Example:
 
@@ -84,25 +88,22 @@ class TopK(Codec):
             raise TypeError(f"TopK: at_least is a number of elements, not {self.at_least!r}")
         if self.at_least < 1:
             raise ValueError(f"TopK: at_least must be at least 1, and is {self.at_least}")
-        self._errors = graph_state.State(dict)  # by references of the variables
+        self._errors = KeptErrors()
 
     def build(self, variables: Sequence[Any]) -> None:
         """Creates e for those of the variables that are compressed."""
-        known = self._errors.get()
-        for variable in map(generations.native, filter(is_variable, variables)):
-            if variable.ref() not in known and self._compresses(variable):
-                with tf.init_scope():
-                    known[variable.ref()] = _error_of(variable)
+        self._errors.of(variables, self.at_least)
         if tf.compat.v1.executing_eagerly_outside_functions():
-            self.state.errors = list(known.values())
+            self.state.errors = self._errors.all()
 
     def share(self, name: str = "compression") -> None:
         """Gives all peers the mean of their e."""
-        assign_means(list(self._errors.get().values()), name=f"{name}/errors")
+        share_errors(self._errors.all(), f"{name}/errors")
 
     def means(self, values: Sequence[Any], variables: Sequence[Any], channel: Channel) -> list[Any]:
         """Returns the means of what was sent."""
-        errors = self._errors_of(variables)
+        self.build(variables)
+        errors = self._errors.of(variables, self.at_least)
         others = [i for i in range(len(values)) if i not in errors]
         means = dict(zip(others, channel.mean([values[i] for i in others]), strict=True))
         is_finite = tf.convert_to_tensor(channel.is_finite) & all_finite(list(means.values()))
@@ -122,26 +123,12 @@ class TopK(Codec):
             tf.where(is_finite, tf.reshape(left[i], error.shape), error.read_value())
             for i, error in errors.items()
         ]
-        return tied([means[i] for i in range(len(values))], assign(list(errors.values()), new))
-
-    def _errors_of(self, variables: Sequence[Any]) -> dict[int, Any]:
-        """Those of the variables that are compressed, by their places in the list."""
-        self.build(variables)
-        return by_place(variables, self._errors.get())
-
-    def _compresses(self, variable: Any) -> bool:
-        shape = tf.TensorShape(variable.shape)
-        is_known = variable.dtype.is_floating and shape.is_fully_defined()
-        return is_known and shape.num_elements() >= self.at_least
+        kept = list(errors.values())
+        well = checked(kept, is_finite, channel) if kept else True
+        return tied([means[i] for i in range(len(values))], [well, *assign(kept, new)])
 
     def _count_of(self, error: Any) -> int:
         return math.ceil(self.ratio * int(np.prod(error.shape)))
-
-
-def _error_of(variable: Any) -> Any:
-    dtype, name = wide(variable.dtype), generations.name_of(variable).split(":")[0]
-    zeros = lambda: tf.zeros(variable.shape, dtype)  # noqa: E731
-    return graph_state.variable(zeros, dtype, f"compression/error/{name}", device=None)
 
 
 def _buckets(errors: dict[int, Any], wholes: dict[int, Any], channel: Channel) -> list[list[int]]:

@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Raised when a struct or function of this file is added, or changes its meaning. */
-#define KUNGFU_ABI_VERSION 14
+#define KUNGFU_ABI_VERSION 15
 KUNGFU_EXPORT int kungfu_abi_version(void);
 KUNGFU_EXPORT const char* kungfu_version(void);
 KUNGFU_EXPORT const char* kungfu_last_error(void);
@@ -287,6 +287,23 @@ KUNGFU_EXPORT void kungfu_help(void (*start)(void* arg), int (*until)(void* arg)
 
 /* A digest of `size` bytes, the same on every peer. */
 KUNGFU_EXPORT uint64_t kungfu_digest(const void* data, size_t size);
+
+/* -- Numbers of few bits ------------------------------------------------------------------------------------ */
+
+/* How a vector of floats is cut into blocks, each of which becomes whole numbers and a scale: ops/base/quantize.h. */
+typedef struct {
+  uint64_t elements; /* of a block: from 1; even if they have 4 bits */
+  int32_t bits;      /* of an element: 4 or 8 */
+} kungfu_blocks;
+/* The bytes of a block; 0 if there are no such blocks. */
+KUNGFU_EXPORT uint64_t kungfu_block_bytes(const kungfu_blocks* blocks);
+/* Writes the blocks of `size` floats, the last one filled up with zeros. Rounding is random and unbiased, and follows
+ * from the seed. */
+KUNGFU_EXPORT void kungfu_quantize(void* out, const float* in, uint64_t size, const kungfu_blocks* blocks,
+                                   uint64_t seed);
+/* Writes the mean over `parts`, from 1, each of `rows` blocks. */
+KUNGFU_EXPORT void kungfu_dequantize(float* out, const void* in, uint64_t parts, uint64_t rows,
+                                     const kungfu_blocks* blocks);
 
 /* -- Shared memory ------------------------------------------------------------------------------------------ */
 

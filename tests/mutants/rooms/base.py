@@ -75,4 +75,12 @@ MUTANTS = [
         why="A container of half a core counts as one without a quota.",
         test="base_test Cores.",
     ),
+    Mutant(
+        name="rounding-is-biased",
+        file="ops/base/quantize.cc",
+        text="const int level = cut - (static_cast<float>(cut) > y ? 1 : 0);",
+        fault="const int level = cut;",
+        why="Negative elements are rounded towards zero, and gradients of few bits have a bias.",
+        test="base_test Quantize.",
+    ),
 ]

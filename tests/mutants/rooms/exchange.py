@@ -60,4 +60,20 @@ MUTANTS = [
         why="What was sent is sent again.",
         test="tests/python/cluster/cases/exchange/cases_top_k.py::np3",
     ),
+    Mutant(
+        name="rounding-is-lost",
+        file="kungfu_tf/exchange/error_feedback.py",
+        text="wholes[i] - sent[i]",
+        fault="tf.zeros_like(sent[i])",
+        why="What rounding has taken never travels.",
+        test="tests/python/cluster/cases/exchange/cases_error_feedback.py::np3",
+    ),
+    Mutant(
+        name="small-ones-are-not-looked-at",
+        file="kungfu_tf/exchange/by_size.py",
+        text="is_finite &= tf.convert_to_tensor(channel.is_finite)",
+        fault="is_finite = tf.convert_to_tensor(channel.is_finite)",
+        why="A step that a small gradient makes void counts for the codec of the large ones.",
+        test="tests/python/cluster/cases/exchange/cases_by_size.py::np3",
+    ),
 ]

@@ -89,11 +89,14 @@ PUBLIC = {
     ),
     "callbacks.PolicyCallback": "(policies, *, batch_size=None, on_error='stop')",
     "callbacks.scale_learning_rate": "(lr, *, warmup_steps=0)",
+    "compression.BySize": "(codec, *, at_least=65536, otherwise=None)",
     "compression.Cast": "(dtype)",
     "compression.Channel": (
         "(name, *, agree=(), step=None, scale=1.0, is_finite=True, bucket_bytes=26214400)"
     ),
     "compression.Codec": "()",
+    "compression.ErrorFeedback": "(codec)",
+    "compression.Int4": "(*, block=128)",
     "compression.Int8": "(*, block=256)",
     "compression.PowerSGD": "(*, rank=4, start_step=0, min_rate=2)",
     "compression.TopK": "(*, ratio=0.01, at_least=1024)",

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from support import numpy_dtype
 
 import kungfu_tf as kf
 
@@ -132,15 +133,35 @@ def assert_same(found: Sequence[Arrays], expected: Sequence[Arrays]) -> None:
             assert off <= TOLERANCE, f"step {number}: {one.shape} is off by {off:.2g}"
 
 
-class Int8:
-    """The docstring of `kf.compression.Int8`, with all peers' parts in one place."""
+class Bfloat16:
+    """The docstring of `kf.compression.Cast("bfloat16")`, with all peers' parts in one place."""
 
-    def __init__(self, block: int) -> None:
+    def means(self, gradients: Arrays) -> Arrays:
+        """For each gradient of all peers, [rank, ...], what they go on with."""
+        return self.exchanged(gradients)[0]
+
+    def exchanged(self, gradients: Arrays) -> tuple[Arrays, Arrays]:
+        """The means, and what each peer's gradients were rounded to, [rank, ...]."""
+        half, size = numpy_dtype("bfloat16"), np.float32(kf.size())
+        sent = [g.astype(half).astype(np.float32) for g in gradients]
+        means = [(parts.sum(axis=0) / size).astype(half).astype("float64") for parts in sent]
+        return means, [parts.astype("float64") for parts in sent]
+
+
+class Quantized:
+    """The docstrings of `kf.compression.Int8` and `Int4`, with all peers' parts in one place."""
+
+    def __init__(self, bits: int, block: int) -> None:
         self.block = block
+        self.most = np.float32(2 ** (bits - 1) - 1)
         self.exchanges = 0
 
     def means(self, gradients: Arrays) -> Arrays:
         """For each gradient of all peers, [rank, ...], what they go on with. One bucket has all."""
+        return self.exchanged(gradients)[0]
+
+    def exchanged(self, gradients: Arrays) -> tuple[Arrays, Arrays]:
+        """The means, and what each peer's gradients were rounded to, [rank, ...]."""
         size, order = kf.size(), list(reversed(range(len(gradients))))
         flat = [g.reshape(size, -1).astype(np.float32) for g in gradients]
         vectors = np.concatenate([flat[i] for i in order], axis=1)
@@ -154,15 +175,89 @@ class Int8:
         mean = np.concatenate([self._rounded(part, 1, rank) for rank, part in enumerate(parts)])
         self.exchanges += 1
         cuts = np.cumsum([flat[i].shape[1] for i in order])[:-1]
-        pieces = dict(zip(order, np.split(mean.reshape(-1)[:count], cuts), strict=True))
-        return [pieces[i].reshape(g.shape[1:]).astype(g.dtype) for i, g in enumerate(gradients)]
+
+        def cut(vectors: Any) -> Arrays:
+            pieces = np.split(vectors.reshape(len(vectors), -1)[:, :count], cuts, axis=1)
+            by_place = dict(zip(order, pieces, strict=True))
+            shapes = [(len(vectors), *g.shape[1:]) for g in gradients]
+            return [by_place[i].reshape(s).astype("float64") for i, s in enumerate(shapes)]
+
+        return [part[0] for part in cut(mean[np.newaxis])], cut(sent)
 
     def _rounded(self, blocks: Any, stage: int, rank: int) -> Any:
-        scale = np.abs(blocks).max(axis=1, keepdims=True, initial=0) * np.float32(1 / 127)
-        seed = [self.exchanges, (rank << 32) + stage]
-        noise = tf.random.stateless_uniform(blocks.shape, tf.constant(seed, tf.int64)).numpy()
+        largest = np.abs(blocks).max(axis=1, keepdims=True, initial=0)
+        scale = largest * (np.float32(1) / self.most)
+        noise = noise_of(blocks.size, self.exchanges + (stage << 40) + (rank << 52))
         scaled = np.divide(blocks, scale, out=np.zeros_like(blocks), where=scale > 0)
-        return np.clip(np.floor(scaled + noise), -127, 127) * scale
+        levels = np.floor(scaled + noise.reshape(blocks.shape))
+        return np.clip(levels, -self.most, self.most) * scale
+
+
+def noise_of(count: int, seed: int) -> Any:
+    """The numbers in [0, 1) of `ops/base/quantize.h`, float32."""
+    numbers = np.arange(count, dtype=np.uint32) * np.uint32(0x9E3779B9)
+    x = _mixed(numbers + np.uint32(seed % 2**32))
+    upper = _mixed(x ^ np.uint32(seed >> 32)) >> np.uint32(8)
+    return upper.astype(np.float32) / np.float32(2**24)
+
+
+def _mixed(x: Any) -> Any:
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        x = (x ^ (x >> np.uint32(shift))) * np.uint32(factor)
+    return x ^ (x >> np.uint32(16))
+
+
+class ErrorFeedback:
+    """The docstring of `kf.compression.ErrorFeedback`, with all peers' parts in one place."""
+
+    def __init__(self, codec: Any) -> None:
+        self.codec = codec
+        self.errors: Arrays | None = None
+
+    def means(self, gradients: Arrays) -> Arrays:
+        """For each gradient of all peers, [rank, ...], what they go on with."""
+        errors = [0.0] * len(gradients) if self.errors is None else self.errors
+        wholes = [g + e for g, e in zip(gradients, errors, strict=True)]
+        means, sent = self.codec.exchanged(wholes)
+        self.errors = [whole - part for whole, part in zip(wholes, sent, strict=True)]
+        return means
+
+
+class BySize:
+    """The docstring of `kf.compression.BySize`, with all peers' parts in one place."""
+
+    def __init__(self, codec: Any, at_least: int, otherwise: Any = None) -> None:
+        self.codec, self.at_least, self.otherwise = codec, at_least, otherwise
+
+    def means(self, gradients: Arrays) -> Arrays:
+        """For each gradient of all peers, [rank, ...], what they go on with."""
+        return self._joined(gradients, "means")
+
+    def exchanged(self, gradients: Arrays) -> tuple[Arrays, Arrays]:
+        """The means, and what each peer's gradients were rounded to, [rank, ...]."""
+        pairs = self._joined(gradients, "exchanged")
+        return [mean for mean, _ in pairs], [sent for _, sent in pairs]
+
+    def _joined(self, gradients: Arrays, method: str) -> Arrays:
+        found: Arrays = [None] * len(gradients)
+        is_large = [g[0].size >= self.at_least for g in gradients]
+        for codec, large in ((self.otherwise or Plain(), False), (self.codec, True)):
+            places = [i for i, is_so in enumerate(is_large) if is_so == large]
+            of_codec = getattr(codec, method)([gradients[i] for i in places])
+            each = of_codec if method == "means" else zip(*of_codec, strict=True)
+            for i, one in zip(places, each, strict=True):
+                found[i] = one
+        return found
+
+
+class Plain:
+    """No codec."""
+
+    def means(self, gradients: Arrays) -> Arrays:
+        return [g.mean(axis=0) for g in gradients]
+
+    def exchanged(self, gradients: Arrays) -> tuple[Arrays, Arrays]:
+        return self.means(gradients), gradients
 
 
 class TopK:

@@ -61,7 +61,8 @@ OPS = [
     "KungfuSubsetAllReduce",
     "KungfuTrafficRates",
 ]
-PURE = {"KungfuSquaredNorm"}  # a function of its input, computed where that is: on the CPU
+# Functions of their inputs, computed where these are: on the CPU.
+PURE = {"KungfuDequantize", "KungfuQuantize", "KungfuSquaredNorm"}
 
 
 @pytest.fixture(autouse=True)

@@ -7,11 +7,11 @@ import numpy as np
 import tensorflow as tf
 from codecs_in_numpy import RATE, TOLERANCE, trained
 from harness import each, exhaustive
-from support import numpy_dtype, raised_by
+from support import raised_by
 
 import kungfu_tf as kf
 from kungfu_tf import errors
-from kungfu_tf.compression import Cast, Int8, PowerSGD
+from kungfu_tf.compression import Cast, Int4, Int8, PowerSGD
 from kungfu_tf.optimizers import DiLoCoOptimizer, LocalSGDOptimizer
 from kungfu_tf.upstream import generations
 
@@ -22,24 +22,16 @@ keras = tf.keras
 keras.backend.set_floatx("float64")
 
 
-class Bfloat16:
-    """The mean of halves, which is made in float32."""
-
-    def means(self, values):
-        half, size = numpy_dtype("bfloat16"), np.float32(kf.size())
-        sent = [value.astype(half).astype(np.float32) for value in values]
-        return [(parts.sum(axis=0) / size).astype(half).astype("float64") for parts in sent]
-
-
 CODECS = {
-    "cast": (lambda: Cast("bfloat16"), Bfloat16),
-    "int8": (lambda: Int8(block=16), lambda: codecs.Int8(16)),
+    "cast": (lambda: Cast("bfloat16"), codecs.Bfloat16),
+    "int8": (lambda: Int8(block=16), lambda: codecs.Quantized(8, 16)),
+    "int4": (lambda: Int4(block=16), lambda: codecs.Quantized(4, 16)),
     "power": (
         lambda: PowerSGD(rank=2, min_rate=1),
         lambda: codecs.PowerSGD(rank=2, min_rate=1),
     ),
 }
-ALL = ["cast", "int8", "power"]
+ALL = ["cast", "int8", "int4", "power"]
 OUTER, MOMENTUM = 5 / 8, 3 / 4
 
 

@@ -1,4 +1,4 @@
-"""Gradients of 8 bits against a simulation of the docstring in NumPy."""
+"""Gradients of 8 and of 4 bits against a simulation of the docstrings in NumPy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness import each, exhaustive
 from support import raised_by
 
 import kungfu_tf as kf
-from kungfu_tf.compression import Int8, PowerSGD
+from kungfu_tf.compression import Int4, Int8, PowerSGD
 from kungfu_tf.native import libraries
 from kungfu_tf.optimizers import SynchronousSGDOptimizer
 from kungfu_tf.upstream import generations
@@ -22,6 +22,7 @@ JOBS = [
 ]
 
 MODES = ["eager", "function"]
+CODECS = {8: Int8, 4: Int4}
 STEPS = 20
 keras = tf.keras
 keras.backend.set_floatx("float64")
@@ -31,13 +32,15 @@ def applying(optimizer):
     return lambda g, variables: optimizer.apply_gradients(list(zip(g, variables, strict=True)))
 
 
-@each(mode=MODES, block=[16, 256])
-@exhaustive(mode=["function"], block=[16])
-def case_an_optimizer(mode, block):
+@each(bits=[8, 4], mode=MODES, block=[16, 256])
+@exhaustive(bits=[8, 4], mode=["function"], block=[16])
+def case_an_optimizer(bits, mode, block):
     """With blocks of 256 elements there are fewer blocks than peers."""
-    codec = Int8(block=block)
+    codec = CODECS[bits](block=block)
     optimizer = SynchronousSGDOptimizer(keras.optimizers.SGD(RATE), compression=codec)
-    assert_same(trained(applying(optimizer), STEPS, mode), simulated(codecs.Int8(block), STEPS))
+    assert_same(
+        trained(applying(optimizer), STEPS, mode), simulated(codecs.Quantized(bits, block), STEPS)
+    )
     [algorithm] = generations.algorithms_of(optimizer)
     name = f"{algorithm.name}/gradients"
     done = [libraries.completed(f"{name}/{part}") for part in ("0", "gathered/0", "1")]
@@ -63,12 +66,13 @@ def case_a_session():
             mine = [target[kf.rank()] for target in of_step]
             session.run(train, dict(zip(fed, mine, strict=True)))
             after.append(session.run(variables))
-    assert_same(after, simulated(codecs.Int8(16), STEPS))
+    assert_same(after, simulated(codecs.Quantized(8, 16), STEPS))
 
 
-def case_rounding_is_unbiased():
+@each(bits=[8, 4])
+def case_rounding_is_unbiased(bits):
     """The mean over many exchanges comes close to that of the gradients."""
-    codec, exchanges = Int8(block=8), 400
+    codec, most, exchanges = CODECS[bits](block=8), 2 ** (bits - 1) - 1, 400
     values = np.random.default_rng(3).normal(size=(kf.size(), 16))
     variable = tf.Variable(tf.zeros([16], tf.float64))
 
@@ -79,7 +83,7 @@ def case_rounding_is_unbiased():
         return tape.gradient(loss, variable)
 
     means = np.array([mean_of_exchange() for _ in range(exchanges)])
-    expected, step = values.mean(axis=0), np.abs(values).max() / 127
+    expected, step = values.mean(axis=0), np.abs(values).max() / most
     assert np.abs(means - expected).max() > step / 10
     # The deviation of a mean of so many uniform roundings, five times.
     assert np.abs(means.mean(axis=0) - expected).max() < 5 * step / np.sqrt(exchanges)
@@ -116,6 +120,9 @@ def case_peers_with_different_codecs():
 
 
 def case_arguments():
-    assert "block" in raised_by(ValueError, lambda: Int8(block=0))
-    for block in (1.5, True, "256"):
-        assert "block" in raised_by(TypeError, lambda b=block: Int8(block=b))
+    for codec in (Int8, Int4):
+        assert "block" in raised_by(ValueError, lambda c=codec: c(block=0))
+        for block in (1.5, True, "256"):
+            text = raised_by(TypeError, lambda c=codec, b=block: c(block=b))
+            assert f"{codec.__name__}: block" in text, text
+    assert "even" in raised_by(ValueError, lambda: Int4(block=33))
