@@ -115,9 +115,19 @@ class Anchored(Periodic):
 
     def meet(self, variables: Sequence[Any], samples: Any, name: str = "outer") -> list[Any]:
         """Moves the anchors, and returns them."""
-        means = self.mean(self.moved(variables), variables, samples, name)
-        self.move(self._anchors_of(variables), means)
+        movements = self.movements(variables, samples, name)
+        self.move(self._anchors_of(variables), movements)
         return self._values_of(variables)
+
+    def movements(self, variables: Sequence[Any], samples: Any, name: str) -> list[Any]:
+        """By how much the anchors follow: the means of θ − v over all peers' samples.
+
+        Args:
+            variables: As for `meet`, like the rest.
+            samples: How many this peer has had.
+            name: The name of the operation, after that of the algorithm.
+        """
+        return self.mean(self.moved(variables), variables, samples, name)
 
     def evaluated(self, variable: Any) -> Any:
         """The anchor, which all peers have."""

@@ -7,13 +7,17 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
+from kungfu_tf import groups
 from kungfu_tf.exchange.codec import Codec, check_codec
 from kungfu_tf.exchange.fragments import Fragments
+from kungfu_tf.exchange.gossip import Gossip, check_gossip
 from kungfu_tf.exchange.island import Island, check_island
 from kungfu_tf.exchange.schedule import check_steps
 from kungfu_tf.exchange.streaming import Streaming
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.groups import Group
+from kungfu_tf.replicas.average import assign_means
+from kungfu_tf.topology import Topology
 from kungfu_tf.upstream import generations
 
 Optimizer = TypeVar("Optimizer")
@@ -28,6 +32,7 @@ class DiLoCo(Streaming):
         compression: As for `Streaming`.
         merge: As for `Streaming`.
         island: As for `Streaming`.
+        gossip: The neighbours that meet, each peer with an anchor of its own; None: all meet.
     """
 
     no_graphs = (
@@ -42,8 +47,10 @@ class DiLoCo(Streaming):
         compression: Codec | None = None,
         merge: float = 0.0,
         island: Island | None = None,
+        gossip: Gossip | None = None,
     ) -> None:
         super().__init__(fragments, compression, merge, island)
+        self.gossip = gossip
         with tf.init_scope():
             self.outers = [make_outer() for _ in range(fragments.count)]
         self._outer_of: dict[Any, Any] = {}  # by references of anchors
@@ -61,6 +68,47 @@ class DiLoCo(Streaming):
                 generations.build(outer, anchors)
         states = [v for outer in self.outers for v in generations.variables_of(outer)]
         self.state.outer = [generations.native(v) for v in states]
+
+    @property
+    def own_variables(self) -> Sequence[Any]:
+        """With neighbours also the anchors, and the state of the outer optimizers."""
+        return [*super().own_variables, *self._of_own_anchors()]
+
+    @property
+    def variables(self) -> Sequence[Any]:
+        """The state that is equal on all peers."""
+        own = {id(v) for v in self._of_own_anchors()}
+        return [v for v in super().variables if id(v) not in own]
+
+    def _of_own_anchors(self) -> list[Any]:
+        if self.gossip is None:
+            return []
+        return [*self.anchors, *getattr(self.state, "outer", []), self._has_begun.get()]
+
+    def movements(self, variables: Sequence[Any], samples: Any, name: str) -> list[Any]:
+        """The means of all peers; or with neighbours θ − Σⱼ W[i, j]·vⱼ, by which anchors come
+        together, too.
+        """
+        if self.gossip is None:
+            return super().movements(variables, samples, name)
+        meeting = self.schedule.steps.read_value() // self.fragments.every
+        mixed = self.gossip.mixed(variables, meeting, f"{self.name}/{name}")
+        pairs = zip(self._anchors_of(variables), mixed, strict=True)
+        return [anchor - value for anchor, value in pairs]
+
+    def evaluated(self, variable: Any) -> Any:
+        """The anchor; or with neighbours None: the mean of the models."""
+        return super().evaluated(variable) if self.gossip is None else None
+
+    def finish(self) -> None:
+        """The last meeting. Neighbours then continue from the mean of all models."""
+        super().finish()
+        trained = list(self._trained.get().values())
+        if self.gossip is None or not trained:
+            return
+        with groups.among(self.group):
+            assign_means(trained, name=f"{self.name}/end")
+        self._has_begun.get().assign(False)
 
     def move(self, anchors: Sequence[Any], means: Sequence[Any]) -> None:
         """Makes the outer step of a fragment."""
@@ -104,6 +152,7 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
     overlap: int = 0,
     merge: float = 0.5,
     island: Group | str | None = None,
+    gossip: Topology | None = None,
     compression: Codec | None = None,
     group: Group | None = None,
 ) -> Optimizer:
@@ -144,6 +193,21 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
     fast links within them carry the gradients. A `kungfu_tf.Group` makes any other island, such as
     a room of hosts; each peer gives the one that it belongs to.
 
+    With `gossip` a peer waits at a meeting for its neighbours only ("NoLoCo"). Each has an anchor
+    of its own, and models come together meeting by meeting:
+
+    ```
+    after every `every`-th step:
+        uᵢ ← Σⱼ W[i, j]·vⱼ              # W: the topology's matrix for the meeting
+        θᵢ ← outer(θᵢ, θᵢ − uᵢ)         # as θᵢ − vᵢ of the neighbours, and θᵢ less their mean
+        vᵢ ← θᵢ
+    ```
+
+    With many peers, or uneven ones, that is much less waiting. Samples do not count then. The mean
+    of the models is evaluated and saved, and `finish` makes it the model of all. `BackupAndRestore`
+    keeps each peer's anchor and outer state beside its model; if they are not found, all continue
+    from the mean. It cannot be used with `kungfu-run -on-failure survive`.
+
     Expect a loss of accuracy in short trainings: the parity that the paper reports is that of long
     ones. Take `every` up to a hundredth of the steps of the training, and tune the rates of both
     optimizers. Inside one host, where peers share memory, nothing is gained.
@@ -175,13 +239,14 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
 
     Sources: Douillard et al., "DiLoCo: Distributed Low-Communication Training of Language Models",
     2023, arXiv:2311.08105; Douillard et al., "Streaming DiLoCo with overlapping communication",
-    2025, arXiv:2501.18512. Lookahead: Zhang et al., NeurIPS 2019. SlowMo: Wang et al., ICLR 2020.
+    2025, arXiv:2501.18512. NoLoCo: Kolehmainen et al., 2025, arXiv:2506.10911, with γ = β; signs as
+    in the authors' program. Lookahead: Zhang et al., NeurIPS 2019. SlowMo: Wang et al., ICLR 2020.
 
     Args:
         optimizer: As for `SynchronousSGDOptimizer`, of Keras. It is changed in place.
         outer: The outer optimizer, any one of Keras. Copies of it, made from its config, work: read
             `optimizer.kungfu_algorithm.outers`. Default: SGD with a learning rate of 0.7, and
-            Nesterov momentum of 0.9.
+            Nesterov momentum of 0.9; with `gossip` momentum of 0.5, as the paper's.
         every: The number of steps between two meetings, an integer from 1.
         fragments: In how many parts the model travels, an integer from 1 to `every`; at most as
             many as the model has layers.
@@ -192,6 +257,8 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
         island: The peers that train in step with this one: "host" for those of its host, or a
             `kungfu_tf.Group`; None: each peer trains apart. Not with gradient accumulation, with
             `group`, or where peers may come or go (`kungfu-run -w`, `-on-failure survive`).
+        gossip: Who meets whom, such as `kungfu_tf.topology.random_matching(seed=0)`, the same on
+            all peers; None: all meet. Its matrices must be doubly stochastic, and connect all.
         compression: How the movements θ − v travel, a codec of `kungfu_tf.compression` such as
             `Int8()`; None: as they are. The optimizer makes a codec of its own with the same
             settings. At each meeting the peers then first add up their samples, 8 bytes.
@@ -202,10 +269,13 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
 
     Raises:
         TypeError: If `optimizer` or `outer` is not an optimizer of Keras, a number of steps or
-            fragments is not an integer, `island` is no group, or `compression` is no codec.
+            fragments is not an integer, `island` is no group, `gossip` is no topology, or
+            `compression` is no codec.
         ValueError: If `optimizer` or `outer` is wrapped already, a number is out of range,
             `optimizer` has `use_ema`, or there is `overlap` with `compression`, or `island` with
-            `group` or with an optimizer that accumulates gradients.
+            `group` or with an optimizer that accumulates gradients, or `gossip` with `overlap`,
+            `island` or `compression`.
+        InvalidArgumentError: In a step, if the topology of `gossip` makes no means.
         UnimplementedError: In a step, in a TF1 graph; if it has other variables than the first; if
             there are fewer layers than fragments; or with `island` where peers may come or go.
 
@@ -221,7 +291,13 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
     check_steps("overlap", overlap, least=0)
     check_island(island)
     check_codec(compression)
+    check_gossip(gossip)
     _check_times(every, fragments, overlap, merge)
+    if gossip is not None and (overlap or island is not None or compression is not None):
+        raise ValueError(
+            "DiLoCoOptimizer: gossip cannot be with overlap, island or compression. Leave gossip "
+            "away, or the other"
+        )
     if overlap and compression is not None:
         raise ValueError(
             "DiLoCoOptimizer: overlap cannot be with compression: a codec exchanges several things "
@@ -255,12 +331,15 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
         if outer is not None:
             return type(outer).from_config(config)
         keras = generations.package_of_optimizer(wrapped).module
+        if gossip is not None:
+            return keras.optimizers.SGD(0.7, momentum=0.5)
         return keras.optimizers.SGD(0.7, momentum=0.9, nesterov=True)
 
     def make() -> DiLoCo:
         times = Fragments(every, fragments, overlap)
         within = None if island is None else Island(island)
-        return DiLoCo(make_outer, times, compression, merge if overlap else 0.0, within)
+        neighbors = None if gossip is None else Gossip(gossip)
+        return DiLoCo(make_outer, times, compression, merge if overlap else 0.0, within, neighbors)
 
     wrapped = wrap(optimizer, make, group=group)
     return wrapped

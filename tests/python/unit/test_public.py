@@ -228,7 +228,7 @@ PUBLIC = {
     ),
     "optimizers.DiLoCoOptimizer": (
         "(optimizer, *, outer=None, every=100, fragments=1, overlap=0, merge=0.5, island=None, "
-        "compression=None, group=None)"
+        "gossip=None, compression=None, group=None)"
     ),
     "optimizers.ExactDiffusionOptimizer": "(optimizer, *, topology=None, group=None)",
     "optimizers.GradientTrackingOptimizer": "(optimizer, *, topology=None, group=None)",

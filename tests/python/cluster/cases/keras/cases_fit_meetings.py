@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import tempfile
@@ -28,8 +29,13 @@ JOBS = [
 TIMEOUT = 200
 
 BATCH = 4
-METHODS = {"local": LocalSGDOptimizer, "diloco": DiLoCoOptimizer}
+METHODS = {
+    "local": LocalSGDOptimizer,
+    "diloco": DiLoCoOptimizer,
+    "gossip": functools.partial(DiLoCoOptimizer, gossip=kf.topology.random_matching(seed=3)),
+}
 BOTH = ["local", "diloco"]
+ALL = ["local", "diloco", "gossip"]
 
 
 def wrapped(method, every, rate=0.1, **options):
@@ -321,7 +327,7 @@ class Interrupts(keras.callbacks.Callback):
             raise Interrupted
 
 
-@each(method=BOTH)
+@each(method=ALL)
 def case_a_resumed_training_is_that_of_an_uninterrupted_one(method):
     """If backups are made at meetings."""
     if not training.is_keras_3():
