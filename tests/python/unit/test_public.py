@@ -253,7 +253,11 @@ PUBLIC = {
         "steps_per_update=1, group=None, compression=None)"
     ),
     "optimizers.wrap": "(optimizer, make_algorithm, *, group=None)",
+    "policy.AdaScalePolicy": "(rate, *, steps=None)",
     "policy.BasePolicy": "()",
+    "policy.GoodputPolicy": (
+        "(max_batch_size, *, min_batch_size=1, interval=100, scale_learning_rate='linear')"
+    ),
     "policy.InterferenceStrategyPolicy": "(strategies, *, interval=100, threshold=0.8)",
     "policy.LatencyTreePolicy": "(*, interval=None)",
     "policy.NoiseScaleBatchSizePolicy": (

@@ -14,51 +14,9 @@ from kungfu_tf import peer
 from kungfu_tf.data.rebatch import Sizes, rebatched
 from kungfu_tf.monitor import measurements
 from kungfu_tf.policy.policies import Policies
+from tests.python.unit.policy.told import Told
 
 keras = tf.keras
-
-
-class Told(kf.policy.Training):
-    """A training that is what it is told to be."""
-
-    def __init__(self, batch_size: int = 8, noise_scale: float | None = None) -> None:
-        super().__init__()
-        self._batch_size, self._rate, self.noise = batch_size, 1.0, noise_scale
-        self.has_ended = False
-
-    @property
-    def batch_size(self) -> int:
-        return self._batch_size
-
-    @property
-    def learning_rate(self) -> float:
-        return self._rate
-
-    def measured(self) -> dict[str, Any]:
-        return {} if self.noise is None else {"noise_scale": self.noise}
-
-    def change_batch_size(self, size: int) -> None:
-        self._batch_size = size
-
-    def change_learning_rate(self, rate: float) -> None:
-        self._rate = rate
-
-    def end(self) -> None:
-        self.has_ended = True
-
-    def go(self, policies: Policies) -> None:
-        """One step."""
-        self.step += 1
-        policies.call("after_step", self)
-        policies.agree(self)
-
-
-class OfFour(Told):
-    """A training of four peers."""
-
-    @property
-    def size(self) -> int:
-        return 4
 
 
 @pytest.mark.parametrize(
@@ -91,7 +49,7 @@ def test_the_batch_follows_the_noise_scale(noise_scale: float | None, sizes: lis
 @pytest.mark.parametrize(("noise_scale", "size"), [(64.0, 16), (63.0, 8), (16.0, 4), (17.0, 8)])
 def test_the_peers_share_the_noise_scale(noise_scale: float, size: int) -> None:
     policy = kf.policy.NoiseScaleBatchSizePolicy(64, interval=1)
-    policies, training = Policies([policy], "stop"), OfFour(8, noise_scale)
+    policies, training = Policies([policy], "stop"), Told(8, noise_scale, peers=4)
     training.go(policies)
     assert training.batch_size == size
 

@@ -263,3 +263,19 @@ def case_a_generator_must_say_its_size():
     batches = ((x[i : i + 8], y[i : i + 8]) for i in range(0, SAMPLES, 8))
     text = raised_by(ValueError, fit, [], batches)
     assert "batch_size=" in text
+
+
+def case_ada_scale():
+    """The rate, and the end, follow what all peers' batches are worth: the same on all of them."""
+    tells, policy = Tells(), kf.policy.AdaScalePolicy(lambda progress: RATE, steps=30)
+    optimizer = kf.optimizers.MonitorGradientNoiseScaleOptimizer(keras.optimizers.SGD(RATE), 8)
+    model, watches = training.dense_model(), Watches()
+    model.compile(optimizer, "mse")
+    callbacks = [PolicyCallback([policy, tells]), watches]
+    dataset = tf.data.Dataset.from_tensor_slices(mine()).batch(8)
+    model.fit(dataset, epochs=5, verbose=0, callbacks=callbacks)
+    assert 1 < policy.gain <= kf.size()
+    assert 30 <= policy.progress < 30 + kf.size()
+    assert 30 / kf.size() <= len(tells.seen) <= 30
+    np.testing.assert_allclose(optimizer.learning_rate, RATE * policy.gain, rtol=1e-6)
+    assert kf.ops.consensus(np.array(watches.digests))
