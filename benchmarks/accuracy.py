@@ -33,6 +33,7 @@ from accuracy_runs import (
     table_of,
     trained,
 )
+from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 SEEDS, STEPS = 3, 1000
@@ -132,33 +133,41 @@ def losers(tables: dict[str, Table]) -> Iterator[str]:
         lost = {m: -gained(task, found, table[PLAIN]) for m, found in table.items() if m != ALONE}
         worst = sorted((m for m in lost if lost[m] > most - least), key=lambda m: -lost[m])
         named = ", ".join(f"{METHODS[m]} ({lost[m]:.{TASKS[task].digits}f})" for m in worst)
-        yield f"- {TASKS[task].title}: worse than S-SGD by more than its seeds differ "
-        yield f"  ({most - least:.{TASKS[task].digits}f}): {named or 'none'}."
+        width = f"{most - least:.{TASKS[task].digits}f}"
+        yield (
+            f"- {TASKS[task].title}: worse than S-SGD by more than its seeds differ ({width}): "
+            f"{named or 'none'}."
+        )
 
 
 def plot(results: Results, tables: dict[str, Table], steps: int, seeds: int) -> Figure:
-    """The score by learning rate, and by the bytes of a step."""
+    """The score by learning rate, and by the bytes of a step. A method has one colour."""
     figure = Figure(figsize=(11, 8), layout="constrained")
     panels = figure.subplots(len(TASKS), 2, squeeze=False)
-    for (left, right), (task, table) in zip(panels, tables.items(), strict=True):
+    colors = dict(zip(METHODS, colormaps["tab20"].colors, strict=False))
+    for (left, right), (name, table) in zip(panels, tables.items(), strict=True):
+        task = TASKS[name]
         for method, found in table.items():
-            by_rate = {
-                rate: [results[Run(task, method, steps, n, rate)].test for n in range(1, seeds + 1)]
-                for rate in TASKS[task].rates
-            }
-            means = [statistics.mean(tests) for tests in by_rate.values()]
-            left.plot(list(by_rate), means, marker=".", label=METHODS[method])
-            if method != ALONE:
-                right.plot(found.sent / KIB, statistics.mean(found.test), "o")
+            by_rate = [
+                [results[Run(name, method, steps, n, rate)].test for n in range(1, seeds + 1)]
+                for rate in task.rates
+            ]
+            means = list(map(statistics.mean, by_rate))
+            left.plot(task.rates, means, marker=".", color=colors[method], label=METHODS[method])
+            mean = statistics.mean(found.test)
+            if method == ALONE:
+                right.axhline(mean, color=colors[method], linestyle=":")
             else:
-                right.axhline(statistics.mean(found.test), color="gray", linestyle=":")
-        title, score = TASKS[task].title, TASKS[task].score
-        left.set(title=title, xscale="log", xlabel="learning rate", ylabel=score)
-        right.set(title=f"{title}, best rates", xscale="log", xlabel="KiB sent in a step")
+                right.plot(found.sent / KIB, mean, "o", color=colors[method])
+        left.set(title=task.title, xscale="log", xlabel="learning rate", ylabel=task.score)
+        left.set_xticks(task.rates, [f"{rate:g}" for rate in task.rates])
+        left.set_xticks([], minor=True)
+        right.set(title=f"{task.title}, best rates", xscale="log", xlabel="KiB sent in a step")
         tests = [statistics.mean(found.test) for found in table.values()]
         if tests:
             low, high = report.ends(tests)
-            left.set_ylim(low - (high - low), high + (high - low) / 3)
+            worse, better = sorted((low, high), reverse=task.sign < 0)
+            left.set_ylim(sorted((worse - (better - worse), better + (better - worse) / 3)))
         for axes in (left, right):
             axes.grid(alpha=0.3)
     figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
