@@ -113,6 +113,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kungfu_elastic": (ctypes.c_int, []),
     "kungfu_joining": (ctypes.c_int, []),
     "kungfu_outdated": (ctypes.c_int, []),
+    "kungfu_epoch": (ctypes.c_int64, []),
     "kungfu_interrupted": (ctypes.c_int, []),
     "kungfu_peer_name": (ctypes.c_char_p, [ctypes.c_int]),
     "kungfu_add_group": (

@@ -50,7 +50,11 @@ from __future__ import annotations
 
 from kungfu_tf.ops import gradients as _gradients  # noqa: F401  registers them
 from kungfu_tf.ops.adasum import adasum, group_adasum
-from kungfu_tf.ops.begun import begin_group_all_reduce, end_group_all_reduce
+from kungfu_tf.ops.begun import (
+    begin_group_all_reduce,
+    begin_group_neighbor_all_reduce,
+    end_group_all_reduce,
+)
 from kungfu_tf.ops.collective import (
     all_gather,
     all_reduce,
@@ -99,14 +103,17 @@ from kungfu_tf.ops.store import (
 from kungfu_tf.ops.strategy import parents, set_strategy, set_tree, subset_all_reduce
 from kungfu_tf.ops.topology import cluster_size, peer_info, rank
 
+from kungfu_tf.ops.window import Window, new_window
 __all__ = [
     "adasum",
+    "Window",
     "all_gather",
     "all_reduce",
     "all_to_all",
     "barrier",
     "begin_group_all_reduce",
     "broadcast",
+    "begin_group_neighbor_all_reduce",
     "calc_stats",
     "cluster_size",
     "consensus",
@@ -135,6 +142,7 @@ __all__ = [
     "new_queue",
     "pair_gossip",
     "parents",
+    "new_window",
     "peer_info",
     "rank",
     "reduce",

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from kungfu_tf import errors
+from kungfu_tf.ops.scaling import times
 
 _ITSELF = {
     f"kungfu_{name}"
@@ -34,7 +35,7 @@ def outputs(kernel: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
     if kernel in _GROUPS:
         return [tf.identity(tensor) for tensor in given]
     if kernel == "kungfu_group_neighbor_all_reduce":
-        return [_scaled(tensor, inputs[1]) for tensor in given]
+        return [times(tensor, inputs[1]) for tensor in given]
     if kernel in _ROWS:
         is_stacked = not attributes.get("concat", True)
         rows = given[tf.newaxis] if is_stacked or not given.shape.rank else tf.identity(given)
@@ -48,9 +49,3 @@ def outputs(kernel: str, inputs: Sequence[Any], attributes: Mapping[str, Any]) -
     raise errors.UnimplementedError(
         f"{kernel.removeprefix('kungfu_')} cannot be done by one peer alone"
     )
-
-
-def _scaled(tensor: Any, weight: Any) -> Any:
-    """As the core does: what has 16 bits is multiplied in float32."""
-    wide = tf.float32 if tensor.dtype.size == 2 else tensor.dtype
-    return tf.cast(tf.cast(tensor, wide) * tf.cast(weight, wide), tensor.dtype)

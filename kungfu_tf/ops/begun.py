@@ -14,6 +14,8 @@ from kungfu_tf import groups
 from kungfu_tf.groups import Group
 from kungfu_tf.ops import group as group_operations
 from kungfu_tf.ops import kernels, naming, tensors
+from kungfu_tf.ops.neighborhood import neighborhood
+from kungfu_tf.topology import Topology
 
 
 @kernels.operation
@@ -63,6 +65,73 @@ def begin_group_all_reduce(
 
 
 @kernels.operation
+def begin_group_neighbor_all_reduce(
+    values: Sequence[Any],
+    *,
+    name: str,
+    topology: Topology | None = None,
+    step: Any = 0,
+    self_weight: Any = None,
+    src_weights: Any = None,
+    dst_weights: Any = None,
+    group: Group | None = None,
+) -> list[Any]:
+    """Begins a `group_neighbor_all_reduce`, and does not wait for it.
+
+    `end_group_all_reduce` waits for it, and returns its results. It is as `begin_group_all_reduce`,
+    but not for jobs of `-on-failure survive`.
+
+    Args:
+        values: Floating or complex tensors, of shapes that `end_group_all_reduce` is told.
+        name: The same on every peer, and for the end.
+        topology: As for `neighbor_all_reduce`, as the next.
+        step: Which matrix of the topology's cycle it is.
+        self_weight: The weight of this peer's tensors.
+        src_weights: The ranks that it takes from.
+        dst_weights: The ranks that take from it.
+        group: The peers that do it, of which this is one (`kungfu_tf.Group`); None: all.
+
+    Returns:
+        The operations, in a graph; in eager code None in their place.
+
+    Raises:
+        InvalidArgumentError: As from `neighbor_all_reduce`.
+        UnsupportedTypeError: If a tensor is not floating or complex.
+        tf.errors.FailedPreconditionError: If one of that name has not ended.
+        tf.errors.InvalidArgumentError: If there are more weights than ranks, or fewer.
+
+    Example:
+
+    ```python
+    kf.ops.begin_group_neighbor_all_reduce([x], step=step, name="model")
+    train()
+    [mixed] = kf.ops.end_group_all_reduce([tf.TensorSpec.from_tensor(x)], name="model")
+    ```
+    """
+    with groups.among(group):
+        what = naming.title("begin_group_neighbor_all_reduce", name)
+        kernels.check_graph(what)
+        near = neighborhood(what, topology, step, self_weight, src_weights, dst_weights)
+        for value in values:
+            tensors.check_fractions(
+                tensors.to_tensor(value, what), f"{what}: a weighted sum", value
+            )
+        agree = group_operations.identities(values)
+        by_dtype, layout = group_operations.laid_out(values, what, agree)
+        tags = group_operations.tags_of(name, list(map(min, by_dtype)))
+        return [
+            kernels.library().kungfu_begin_group_neighbor_all_reduce(
+                list(of_dtype.values()),
+                *near.inputs(),
+                positions=layout,
+                **kernels.named(tags[min(of_dtype)]),
+                **kernels.of_group(),
+            )
+            for of_dtype in by_dtype
+        ]
+
+
+@kernels.operation
 def begin_agreed_all_reduce(
     values: Sequence[Any], *, name: str, op: str, step: Any = None, agree: Sequence[int] = ()
 ) -> list[Any]:
@@ -98,7 +167,9 @@ def begin_agreed_all_reduce(
 def end_group_all_reduce(
     specs: Sequence[Any], *, name: str, group: Group | None = None
 ) -> list[Any]:
-    """Returns the results of a `begin_group_all_reduce`; waits until they are here.
+    """Returns the results of a `begin_group_all_reduce`, or `begin_group_neighbor_all_reduce`.
+
+    It waits until they are here.
 
     Args:
         specs: For each of its values a `tf.TensorSpec`, or anything with a shape and a dtype.

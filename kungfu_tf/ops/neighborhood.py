@@ -75,15 +75,8 @@ def neighborhood(
     Raises:
         InvalidArgumentError: If there are both a topology and weights, or some weights only.
     """
-    given = [weight is not None for weight in (self_weight, src_weights, dst_weights)]
-    if topology is not None and any(given):
-        raise errors.InvalidArgumentError(f"{what}: weights come from a topology, or are given")
-    if not any(given):
+    if not check_given(what, topology, self_weight, src_weights, dst_weights):
         return _of_topology(topology or base_graph(), step)
-    if not all(given[:2]):
-        raise errors.InvalidArgumentError(
-            f"{what}: without a topology, this peer's weight and its sources must be given"
-        )
     sources, source_weights = _ranks_and_weights(src_weights)
     targets, target_weights = _ranks_and_weights(
         (sources, ones(sources)) if dst_weights is None else dst_weights
@@ -96,6 +89,24 @@ def neighborhood(
         target_weights,
         tf.zeros([], tf.int64),
     )
+
+
+def check_given(
+    what: str, topology: Topology | None, self_weight: Any, src_weights: Any, dst_weights: Any
+) -> bool:
+    """Whether weights are given, and not a topology.
+
+    Raises:
+        InvalidArgumentError: If there are both, or some weights only.
+    """
+    given = [weight is not None for weight in (self_weight, src_weights, dst_weights)]
+    if topology is not None and any(given):
+        raise errors.InvalidArgumentError(f"{what}: weights come from a topology, or are given")
+    if any(given) and not all(given[:2]):
+        raise errors.InvalidArgumentError(
+            f"{what}: without a topology, the own weight and the sources must be given"
+        )
+    return any(given)
 
 
 def _ranks_and_weights(given: Any) -> tuple[Any, Any]:
@@ -134,7 +145,7 @@ def _of_topology(topology: Topology, step: Any) -> Neighborhood:
 
     def look_up(step: Any, rank: Any, size: Any) -> tuple[Any, ...]:
         of_cycle = int(step) % topology.length(int(size))
-        return _weights(topology, of_cycle, int(rank), int(size))
+        return fields_of(topology, of_cycle, int(rank), int(size))
 
     kinds = [tf.float64, tf.int32, tf.float64, tf.int32, tf.float64, tf.int64]
     found = tf.numpy_function(look_up, where, kinds)
@@ -144,7 +155,7 @@ def _of_topology(topology: Topology, step: Any) -> Neighborhood:
 
 
 @functools.lru_cache(maxsize=1024)
-def _weights(topology: Topology, step: int, rank: int, size: int) -> tuple[Any, ...]:
+def fields_of(topology: Topology, step: int, rank: int, size: int) -> tuple[Any, ...]:
     """The fields of a `Neighborhood`. Targets get the plain value, which they weight themselves."""
     mine = topology.neighbors(step, rank, size)
     digest = hashlib.blake2b(topology.at(step, size).tobytes(), digest_size=8).digest()

@@ -32,6 +32,12 @@ def scaled(value: Any, factor: float) -> Any:
     return with_values(value, tf.cast(tf.cast(x, wide) * tf.cast(factor, wide), x.dtype))
 
 
+def times(tensor: Any, weight: Any) -> Any:
+    """`weight · tensor`, of a floating or complex tensor and a scalar, rounded as the core does."""
+    wide = _wide(tensor.dtype)
+    return tf.cast(tf.cast(tensor, wide) * tf.cast(weight, wide), tensor.dtype)
+
+
 def _wide(dtype: tf.DType) -> tf.DType:
     if dtype.is_integer:
         return tf.float64

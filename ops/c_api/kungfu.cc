@@ -113,6 +113,11 @@ int kungfu_repeats(void) {
   return peer.ok() && (*peer)->repeats() ? 1 : 0;
 }
 
+int64_t kungfu_epoch(void) {
+  const StatusOr<Peer*> peer = kungfu::DefaultPeer();
+  return peer.ok() ? static_cast<int64_t>((*peer)->session()->epoch()) : -1;
+}
+
 int kungfu_interrupted(void) {
   return Ask([](const Place& place) { return place.interrupted; });
 }

@@ -54,6 +54,8 @@ KUNGFU_EXPORT int kungfu_joining(void);
 KUNGFU_EXPORT int kungfu_outdated(void);
 /* 1 if operations may be repeated after a peer was lost: one that works in place costs a copy then; else 0. */
 KUNGFU_EXPORT int kungfu_repeats(void);
+/* The number of the epoch that runs now; -1 if there is no peer. */
+KUNGFU_EXPORT int64_t kungfu_epoch(void);
 /* 1 if this epoch was interrupted, here or elsewhere; else 0. */
 KUNGFU_EXPORT int kungfu_interrupted(void);
 /* "127.0.0.1:10000" of a rank; empty if there is none. Valid as long as the session. */
@@ -209,7 +211,8 @@ typedef struct {
  * KUNGFU_STORE_VERSIONS). *version is the version that it was saved as. Returns a status code; never waits. */
 KUNGFU_EXPORT int kungfu_save(const kungfu_span* spans, int num_spans, const kungfu_blob* blob, int keep,
                               int64_t* version);
-/* Keeps nothing any more under names that begin with `prefix`: their versions begin anew. Returns a status code. */
+/* Keeps nothing any more under names that begin with `prefix`, also of queues: their versions begin anew. Returns a
+ * status code. */
 KUNGFU_EXPORT int kungfu_forget(const char* prefix);
 /* Fills `recv` of the spans with a blob that rank `target` keeps, and *version with its version. If `wait` is not 0 the
  * call waits for a missing blob; else the blob is NOT_FOUND, as it is when that peer has ended in order. OUT_OF_RANGE:
@@ -226,6 +229,22 @@ KUNGFU_EXPORT uint64_t kungfu_put(const kungfu_span* spans, int num_spans, const
                                   double timeout, kungfu_done done, void* arg);
 KUNGFU_EXPORT uint64_t kungfu_get(int source, const kungfu_span* spans, int num_spans, const kungfu_blob* blob,
                                   double timeout, kungfu_done done, void* arg);
+
+/* Outboxes: queues of one blob at most. What is posted is added to what is there, with its weight; if it `replaces`, it
+ * stays alone. `post` copies, and never waits; it returns a status code. `collect` takes what rank `source` has posted
+ * into that outbox since the last time, and does not wait for more: if that is nothing, `recv` stays as it is.
+ * `epoch` is that in which both have begun with empty outboxes: in a later one both fail with CANCELLED. UNAVAILABLE:
+ * that peer is gone, also if it has ended in order. */
+typedef struct {
+  int64_t count;    /* how many were posted */
+  double weight;    /* the sum of theirs, from the last one on that replaces */
+  int32_t replaces; /* 1 if one of them does, else 0 */
+} kungfu_collected;
+
+KUNGFU_EXPORT int kungfu_post(const kungfu_span* spans, int num_spans, const kungfu_blob* blob, int64_t epoch,
+                              double weight, int replaces);
+KUNGFU_EXPORT uint64_t kungfu_collect(int source, const kungfu_span* spans, int num_spans, const kungfu_blob* blob,
+                                      int64_t epoch, kungfu_collected* collected, kungfu_done done, void* arg);
 
 /* This peer has no more work. Until all peers have called it, it takes part in the all_reduces of the others with
  * what changes nothing, as zeros of a sum; their other operations fail with FAILED_PRECONDITION, and name this peer.

@@ -1,3 +1,4 @@
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,19 +41,26 @@ StatusOr<kungfu::BlobForm> FormOf(const kungfu_span* spans, int num_spans, const
 
 std::string NameOf(const kungfu_blob* blob) { return blob->name ? blob->name : ""; }
 
-// Starts `request`, but for what `spans` and `blob` say of it.
-uint64_t StartRequest(kungfu::Request request, const kungfu_span* spans, int num_spans, const kungfu_blob* blob,
-                      int64_t* version, kungfu_done done, void* arg) {
-  request.done = [version, done, arg](const Status& status, uint64_t saved) {
-    if (version) *version = static_cast<int64_t>(saved);
-    done(arg, static_cast<int>(status.code()), status.message().c_str());
+using Ended = std::function<void(const Status& status, const kungfu::BlobHead& head)>;
+
+// Tells `done` of the end of a request, and before that the version.
+Ended Versioned(int64_t* version, kungfu_done done, void* arg) {
+  return [version, tell = kungfu::Telling(done, arg)](const Status& status, const kungfu::BlobHead& head) {
+    if (version) *version = static_cast<int64_t>(head.version);
+    tell(status);
   };
+}
+
+// Starts `request`, but for what `spans`, `blob` and `ended` say of it.
+uint64_t StartRequest(kungfu::Request request, const kungfu_span* spans, int num_spans, const kungfu_blob* blob,
+                      Ended ended) {
+  request.done = std::move(ended);
   request.query.name = NameOf(blob);
   StatusOr<Peer*> peer = kungfu::DefaultPeer();
   const StatusOr<kungfu::BlobForm> form = FormOf(spans, num_spans, blob);
   const Status& failed = peer.ok() ? form.status() : peer.status();
   if (!failed.ok()) {
-    request.done(failed.WithContext(kungfu::Title(request)), 0);
+    request.done(failed.WithContext(kungfu::Title(request)), {});
     return 0;
   }
   request.query.expected = form->signature();
@@ -61,7 +69,7 @@ uint64_t StartRequest(kungfu::Request request, const kungfu_span* spans, int num
   }
   const std::shared_ptr<kungfu::Session> session = (*peer)->session();
   request.peers = session->peers();
-  if (request.query.takes) request.query.version = session->epoch();
+  if (request.query.takes && !request.query.version) request.query.version = session->epoch();
   return (*peer)->p2p()->Start(std::move(request));
 }
 
@@ -93,7 +101,7 @@ uint64_t kungfu_request(int target, const kungfu_span* spans, int num_spans, con
   request.waits = wait != 0;
   request.timeout = timeout;
   request.target = target;
-  return StartRequest(std::move(request), spans, num_spans, blob, version, done, arg);
+  return StartRequest(std::move(request), spans, num_spans, blob, Versioned(version, done, arg));
 }
 
 uint64_t kungfu_get(int source, const kungfu_span* spans, int num_spans, const kungfu_blob* blob, double timeout,
@@ -102,7 +110,34 @@ uint64_t kungfu_get(int source, const kungfu_span* spans, int num_spans, const k
   request.query.takes = true;
   request.timeout = timeout;
   request.target = source;
-  return StartRequest(std::move(request), spans, num_spans, blob, nullptr, done, arg);
+  return StartRequest(std::move(request), spans, num_spans, blob, Versioned(nullptr, done, arg));
+}
+
+int kungfu_post(const kungfu_span* spans, int num_spans, const kungfu_blob* blob, int64_t epoch, double weight,
+                int replaces) {
+  StatusOr<Peer*> peer = kungfu::DefaultPeer();
+  if (!peer.ok()) return SetLastError(peer.status());
+  const StatusOr<kungfu::BlobForm> form = FormOf(spans, num_spans, blob);
+  if (!form.ok()) return SetLastError(form.status().WithContext("post into outbox '" + NameOf(blob) + "'"));
+  return SetLastError((*peer)->p2p()->Post(NameOf(blob), static_cast<uint64_t>(epoch), *form,
+                                           SentOf(spans, num_spans, blob), weight, replaces != 0));
+}
+
+uint64_t kungfu_collect(int source, const kungfu_span* spans, int num_spans, const kungfu_blob* blob, int64_t epoch,
+                        kungfu_collected* collected, kungfu_done done, void* arg) {
+  kungfu::Request request;
+  request.query.takes = true;
+  request.query.version = static_cast<uint64_t>(epoch);
+  request.waits = false;
+  request.target = source;
+  const auto ended = [collected, tell = kungfu::Telling(done, arg)](const Status& status,
+                                                                    const kungfu::BlobHead& head) {
+    const bool is_empty = status.code() == kungfu::Code::kNotFound;
+    *collected = kungfu_collected{};
+    if (status.ok()) *collected = {static_cast<int64_t>(head.version), head.weight, head.replaces};
+    tell(is_empty ? kungfu::OkStatus() : status);
+  };
+  return StartRequest(std::move(request), spans, num_spans, blob, ended);
 }
 
 uint64_t kungfu_put(const kungfu_span* spans, int num_spans, const kungfu_blob* blob, int capacity, double timeout,

@@ -8,6 +8,7 @@
 
 #include "ops/base/bytes.h"
 #include "ops/base/dtype.h"
+#include "ops/store/blob_head.h"
 #include "ops/transport/wire.h"
 
 namespace kungfu {
@@ -28,7 +29,7 @@ struct BlobForm {
 
 struct Blob {
   BlobForm form;
-  uint64_t version = 0;
+  BlobHead head;
   std::shared_ptr<const char> bytes;
 
   ConstBytes view() const { return {bytes.get(), form.size()}; }

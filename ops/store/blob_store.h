@@ -1,5 +1,6 @@
-// The data that this peer keeps for others: the newest versions of named blobs, and queues, from which each blob is
-// taken once. It does no I/O and waits for nothing.
+// The data that this peer keeps for others: the newest versions of named blobs; queues, from which each blob is
+// taken once; and outboxes, queues of one blob at most, in which what is posted is added up until it is taken. It does
+// no I/O and waits for nothing.
 //
 // Saving copies once; a kept blob does not change, and is shared while it is sent. Any thread.
 
@@ -41,7 +42,7 @@ class BlobStore {
   StatusOr<uint64_t> Save(const std::string& name, std::optional<uint64_t> version, std::shared_ptr<Blob> blob,
                           int keep) EXCLUDES(mu_);
 
-  // Keeps nothing any more under names that begin with `prefix`: their versions begin anew.
+  // Keeps nothing any more under names that begin with `prefix`, also of queues: their versions begin anew.
   void Forget(const std::string& prefix) EXCLUDES(mu_);
 
   // kNotFound: not yet; any other error: never. A blob of a queue is taken out.
@@ -49,6 +50,10 @@ class BlobStore {
 
   // Puts the blob at the end of a queue and returns its number. kCancelled: the epoch has ended.
   StatusOr<uint64_t> Push(const std::string& queue, uint64_t epoch, std::shared_ptr<Blob> blob) EXCLUDES(mu_);
+  // Puts the blob into a queue that is an outbox. If that holds one already they are added up, or the new one stays
+  // alone if it replaces. What is being added up is not there to be taken. kCancelled as for Push; kInvalidArgument:
+  // the other one has another form.
+  Status PostInto(const std::string& outbox, uint64_t epoch, std::shared_ptr<Blob> blob) EXCLUDES(mu_);
   // From now on all queues are of this epoch, and empty. Its ranks may be other peers, and the place of an error in the
   // old queues is unknown.
   void BeginEpoch(uint64_t epoch) EXCLUDES(mu_);
@@ -62,6 +67,9 @@ class BlobStore {
 
   StatusOr<BlobRef> Find(const Query& query) const REQUIRES(mu_);
   StatusOr<BlobRef> TakeOut(const Query& query) REQUIRES(mu_);
+  // Puts it in and returns null; or takes out what is in the way.
+  StatusOr<BlobRef> PutOrTake(const std::string& outbox, uint64_t epoch, const BlobRef& blob) EXCLUDES(mu_);
+  StatusOr<BlobRef> Sum(const BlobRef& old, const BlobRef& added);
 
   const int window_;
   BufferPool pool_;

@@ -6,7 +6,6 @@
 
 #include "ops/router/copy_sink.h"
 #include "ops/router/pull.h"
-#include "ops/transport/little_endian.h"
 
 namespace kungfu {
 
@@ -121,7 +120,7 @@ void Keeper::SendOnLoop(const PeerId& to, const Waiting& waiting, BlobRef blob) 
   sending->to = to;
   sending->id = waiting.id;
   sending->signature = waiting.query.expected;
-  PutLittleEndian(sending->version, blob->version);
+  Encode(blob->head, sending->head);
   sending->parts = 1 + static_cast<uint32_t>((blob->form.size() + kPullPart - 1) / kPullPart);
   sending->blob = std::move(blob);
   askers_[to].sent.push_back(sending);
@@ -132,7 +131,7 @@ void Keeper::SendOnLoop(const PeerId& to, const Waiting& waiting, BlobRef blob) 
 void Keeper::PumpOnLoop(const std::shared_ptr<Sending>& sending) {
   while (!sending->dropped && sending->in_flight < kWindow && sending->next < sending->parts) {
     const uint32_t part = sending->next++;
-    Payload payload{{sending->version, sizeof(sending->version)}};
+    Payload payload{{sending->head, sizeof(sending->head)}};
     if (part > 0) {
       const ConstBytes all = sending->blob->view();
       payload = Slice(Payload{all}, (part - 1) * kPullPart, std::min<uint64_t>(kPullPart, all.size));

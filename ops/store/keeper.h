@@ -57,7 +57,7 @@ class Keeper {
     OperationId id;
     Signature signature;
     BlobRef blob;
-    char version[sizeof(uint64_t)];
+    char head[kBlobHeadSize];
     uint32_t next = 0;  // part
     uint32_t parts = 0;
     int in_flight = 0;

@@ -80,6 +80,21 @@ StatusOr<uint64_t> P2p::Save(const std::string& name, std::optional<uint64_t> ve
   return saved;
 }
 
+Status P2p::Post(const std::string& outbox, uint64_t epoch, const BlobForm& form, const Payload& bytes, double weight,
+                 bool replaces) {
+  const std::string title = "post into outbox '" + outbox + "'";
+  const Status named = ValidateName(outbox);
+  if (!named.ok()) return named.WithContext(title);
+  if (!Supports(form.dtype, ReduceOp::kSum)) {
+    return InvalidArgumentError(std::string(Name(form.dtype)) + " has no sums").WithContext(title);
+  }
+  StatusOr<std::shared_ptr<Blob>> blob = store_.Copy(form, bytes);
+  if (!blob.ok()) return blob.status().WithContext(title);
+  (*blob)->head.weight = weight;
+  (*blob)->head.replaces = replaces;
+  return store_.PostInto(outbox, epoch, std::move(*blob)).WithContext(title);
+}
+
 void P2p::SavedLater(const std::string& name) {
   if (loop_) loop_->Post([this, name] { keeper_.OnSavedOnLoop(name); });
 }
@@ -89,30 +104,30 @@ uint64_t P2p::Start(Request request) {
   request.survives = options_.survives;
   auto shared = std::make_shared<Request>(std::move(request));
   Status status = Validate(*shared, most_peers_);
-  uint64_t version = 0;
-  const bool ended = !status.ok() || ServedHere(*shared, &status, &version);
-  const auto finish = [this, shared](const Status& outcome, uint64_t saved) {
-    Count(shared->query.name, outcome);
-    shared->done(outcome.ok() ? outcome : outcome.WithContext(Title(*shared)), saved);
+  BlobHead head;
+  const bool ended = !status.ok() || ServedHere(*shared, &status, &head);
+  const auto finish = [this, shared](const Status& outcome, const BlobHead& of_blob) {
+    CountEnded(*shared, outcome);
+    shared->done(outcome.ok() ? outcome : outcome.WithContext(Title(*shared)), of_blob);
   };
   if (!loop_) {
-    finish(status, version);
+    finish(status, head);
   } else if (ended) {
-    if (!loop_->Post([finish, status, version] { finish(status, version); })) finish(status, version);
+    if (!loop_->Post([finish, status, head] { finish(status, head); })) finish(status, head);
   } else if (!loop_->Post([this, handle, shared] { StartOnLoop(handle, std::move(*shared)); })) {
-    finish(CancelledError("this peer has shut down"), 0);
+    finish(CancelledError("this peer has shut down"), {});
   }
   return handle;
 }
 
 // Whether this peer itself asks and has the answer now. The caller's thread copies: the loop has others to serve.
-bool P2p::ServedHere(const Request& request, Status* status, uint64_t* version) {
+bool P2p::ServedHere(const Request& request, Status* status, BlobHead* head) {
   if (request.peers[request.target] != self_) return false;
   const StatusOr<BlobRef> blob = store_.Look(request.query);
   *status = blob.status().WithContext("from " + TargetOf(request));
   if (blob.ok()) {
     Copy({(*blob)->view()}, request.places);
-    *version = (*blob)->version;
+    *head = (*blob)->head;
     if (request.query.takes && loop_) loop_->Post([this, queue = request.query.name] { RetryPutsOnLoop(queue); });
   } else if (!loop_ && status->code() == Code::kNotFound && request.waits) {
     *status = Status(Code::kNotFound, status->message() + ", and there is no other peer to do it");
@@ -136,23 +151,23 @@ void P2p::StartOnLoop(uint64_t handle, Request request) {
                                              ": it is not there, or did not come, within " + InSeconds(timeout)));
   };
   WatchOnLoop(&running->timer, timeout, warn, expire);
-  if (!closed_.ok()) return EndedOnLoop(handle, closed_, 0);
-  if (!interrupted_.ok()) return EndedOnLoop(handle, interrupted_, 0);
+  if (!closed_.ok()) return EndedOnLoop(handle, closed_, {});
+  if (!interrupted_.ok()) return EndedOnLoop(handle, interrupted_, {});
   if (the_request.peers[the_request.target] != self_) {
     running->pull = std::make_unique<Pull>(
         loop_, router_, next_number_++, &the_request,
-        [this, handle](const Status& status, uint64_t version) { EndedOnLoop(handle, status, version); });
+        [this, handle](const Status& status, const BlobHead& head) { EndedOnLoop(handle, status, head); });
     return running->pull->StartOnLoop();
   }
   keeper_.AskOnLoop(handle, the_request.query, [this, handle, running](const StatusOr<BlobRef>& blob) {
     if (blob.ok()) Copy({(*blob)->view()}, running->request.places);
     EndedOnLoop(handle, blob.status().WithContext("from " + TargetOf(running->request)),
-                blob.ok() ? (*blob)->version : 0);
+                blob.ok() ? (*blob)->head : BlobHead());
   });
 }
 
 // The request's data are needed until the loop has returned from it.
-void P2p::EndedOnLoop(uint64_t handle, const Status& status, uint64_t version) {
+void P2p::EndedOnLoop(uint64_t handle, const Status& status, const BlobHead& head) {
   KF_DCHECK(loop_->InLoop());
   const auto it = running_.find(handle);
   const std::shared_ptr<Running> running = it->second;
@@ -160,8 +175,8 @@ void P2p::EndedOnLoop(uint64_t handle, const Status& status, uint64_t version) {
   loop_->CancelTimerOnLoop(running->timer);
   loop_->Post([running] {});
   const Request& request = running->request;
-  Count(request.query.name, status);
-  request.done(status.ok() ? status : status.WithContext(Title(request)), version);
+  CountEnded(request, status);
+  request.done(status.ok() ? status : status.WithContext(Title(request)), head);
 }
 
 void P2p::FailOnLoop(uint64_t handle, const Status& status) {
@@ -171,7 +186,7 @@ void P2p::FailOnLoop(uint64_t handle, const Status& status) {
   const std::shared_ptr<Running> running = it->second;
   if (running->pull) return running->pull->GiveUpOnLoop(status);
   keeper_.DropOnLoop(handle);
-  EndedOnLoop(handle, status, 0);
+  EndedOnLoop(handle, status, {});
 }
 
 uint64_t P2p::Start(Put put) {
@@ -202,7 +217,7 @@ uint64_t P2p::Start(Put put) {
   put.bytes.clear();
   running->put = std::move(put);
   const auto finish = [this, running](const Status& outcome) {
-    Count(running->put.queue, outcome);
+    Count(running->put.queue, outcome.ok());
     running->put.done(outcome.WithContext(TitleOf(running->put.queue)));
   };
   if (!loop_) {
@@ -253,7 +268,7 @@ void P2p::EndPutOnLoop(uint64_t handle, const Status& status) {
   loop_->CancelTimerOnLoop(put->timer);
   const bool failed = !status.ok() && store_.Remove(put->put.queue, put->number);
   const Status outcome = failed ? status.WithContext(TitleOf(put->put.queue)) : OkStatus();
-  Count(put->put.queue, outcome);
+  Count(put->put.queue, outcome.ok());
   put->put.done(outcome);
 }
 
@@ -268,8 +283,14 @@ void P2p::Cancel(uint64_t handle, const Status& cause) {
 }
 
 // It is counted and not timed: the wait for a missing blob says nothing of the network.
-void P2p::Count(const std::string& name, const Status& status) {
-  counters_->Ended(counters_->Of(name), status.ok(), /*began=*/{}, /*bytes=*/0, /*strategy=*/0);
+void P2p::Count(const std::string& name, bool succeeded) {
+  counters_->Ended(counters_->Of(name), succeeded, /*began=*/{}, /*bytes=*/0, /*strategy=*/0);
+}
+
+// An empty outbox is no failure.
+void P2p::CountEnded(const Request& request, const Status& status) {
+  const bool is_empty = request.query.takes && !request.waits && status.code() == Code::kNotFound;
+  Count(request.query.name, status.ok() || is_empty);
 }
 
 void P2p::WatchOnLoop(EventLoop::TimerId* timer, Seconds timeout, std::function<void()> warn,

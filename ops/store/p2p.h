@@ -1,6 +1,6 @@
-// From peer to peer: saving blobs for others, and asking others for theirs. It belongs to the peer and not to a
-// session: saved blobs stay, and requests are served, across a change of epochs. Only queues, which are between ranks,
-// end with their epoch. In an interrupted epoch no request begins until the next one.
+// From peer to peer: saving and posting blobs for others, and asking others for theirs. It belongs to the peer and not
+// to a session: saved blobs stay, and requests are served, across a change of epochs. Only queues, which are between
+// ranks, end with their epoch. In an interrupted epoch no request begins until the next one.
 //
 // The bytes of a blob travel once, in parts of 1 MiB, from where they are kept straight to where they were asked for.
 // Serving is the event loop's work: it waits for no training step, and no training step waits for it.
@@ -61,6 +61,10 @@ class P2p : private PullHandler {
   StatusOr<uint64_t> Save(const std::string& name, std::optional<uint64_t> version, const BlobForm& form,
                           const Payload& bytes, int keep);
 
+  // As BlobStore::PostInto; copies before it returns. Others take it as out of a queue.
+  Status Post(const std::string& outbox, uint64_t epoch, const BlobForm& form, const Payload& bytes, double weight,
+              bool replaces);
+
   // As BlobStore::Forget.
   void Forget(const std::string& prefix) { store_.Forget(prefix); }
 
@@ -92,8 +96,8 @@ class P2p : private PullHandler {
   struct RunningPut;
 
   void StartOnLoop(uint64_t handle, Request request);
-  bool ServedHere(const Request& request, Status* status, uint64_t* version);
-  void EndedOnLoop(uint64_t handle, const Status& status, uint64_t version);
+  bool ServedHere(const Request& request, Status* status, BlobHead* head);
+  void EndedOnLoop(uint64_t handle, const Status& status, const BlobHead& head);
   void FailOnLoop(uint64_t handle, const Status& status);
   // The pending requests: all, or only those of queues.
   void FailAllOnLoop(const Status& status, bool only_queues);
@@ -101,7 +105,8 @@ class P2p : private PullHandler {
   void StartPutOnLoop(uint64_t handle, std::shared_ptr<RunningPut> put);
   void RetryPutsOnLoop(const std::string& queue);
   void EndPutOnLoop(uint64_t handle, const Status& status);
-  void Count(const std::string& name, const Status& status);
+  void Count(const std::string& name, bool succeeded);
+  void CountEnded(const Request& request, const Status& status);
   // Sets the timer: `expire` is called after so many seconds; before that, when the warning is due, `warn`.
   void WatchOnLoop(EventLoop::TimerId* timer, Seconds timeout, std::function<void()> warn,
                    std::function<void()> expire);

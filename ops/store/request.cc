@@ -5,7 +5,6 @@
 
 #include "ops/base/logging.h"
 #include "ops/router/pull.h"
-#include "ops/transport/little_endian.h"
 
 namespace kungfu {
 namespace {
@@ -21,7 +20,8 @@ Signature Expected(const Query& query) {
 }  // namespace
 
 std::string Title(const Request& request) {
-  if (request.query.takes) return "get from queue '" + request.query.name + "'";
+  if (request.query.takes)
+    return (request.waits ? "get from queue '" : "collect from outbox '") + request.query.name + "'";
   const std::string title = "request of '" + request.query.name + "'";
   return request.query.version ? title + " version " + std::to_string(*request.query.version) : title;
 }
@@ -31,7 +31,7 @@ std::string TargetOf(const Request& request) {
 }
 
 Pull::Pull(EventLoop* loop, Router* router, uint64_t number, const Request* request,
-           std::function<void(const Status& status, uint64_t version)> ended)
+           std::function<void(const Status& status, const BlobHead& head)> ended)
     : loop_(loop),
       router_(router),
       request_(request),
@@ -49,7 +49,7 @@ void Pull::StartOnLoop() {
   const uint32_t flags = (request_->waits ? kPullWaits : 0) | (request_->query.takes ? kPullTakes : 0);
   const Status asked = router_->PullOnLoop(request_->peers[request_->target], id_, expected_, flags);
   if (!asked.ok()) return RefusedOnLoop(asked);
-  ReceiveOnLoop(0, {{version_, sizeof(version_)}});
+  ReceiveOnLoop(0, {{head_, sizeof(head_)}});
   uint64_t size = 0;
   for (const MutableBytes& place : request_->places) size += place.size;
   uint32_t part = 1;
@@ -87,8 +87,11 @@ void Pull::RefusedOnLoop(const Status& why) {
   EndOnLoop(why.code() == Code::kUnavailable ? Left(status) : status);
 }
 
-// For a request that does not wait, a peer that has ended in order is one that has not saved the blob.
-Status Pull::Left(const Status& why) const { return request_->waits ? why : Status(Code::kNotFound, why.message()); }
+// For a request that does not wait, a peer that has ended in order is one that has not saved the blob. From its queues
+// nothing comes any more, which is not the same as nothing yet.
+Status Pull::Left(const Status& why) const {
+  return request_->waits || request_->query.takes ? why : Status(Code::kNotFound, why.message());
+}
 
 void Pull::OnMismatchOnLoop(const PeerId&, const std::string& difference) {
   KF_DCHECK(loop_->InLoop());
@@ -106,7 +109,7 @@ void Pull::GiveUpOnLoop(const Status& status) {
 void Pull::EndOnLoop(const Status& status) {
   if (!ended_) return;
   conversation_->CloseOnLoop(kGrace, [] {});
-  std::exchange(ended_, nullptr)(status, GetLittleEndian<uint64_t>(version_));
+  std::exchange(ended_, nullptr)(status, DecodeBlobHead(head_));
 }
 
 }  // namespace kungfu

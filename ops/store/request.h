@@ -20,17 +20,18 @@ namespace kungfu {
 
 struct Request {
   Query query;
-  bool waits = true;  // for a blob that is not there yet; else that is kNotFound, as is a blob of a peer that has left
+  // For a blob that is not there yet; else that is kNotFound, as is a blob of a peer that has left, but not its queue.
+  bool waits = true;
   bool survives = false;  // a peer that is lost is one that has left, and so is a rank that there is no more
   double timeout = 0;     // seconds; 0: the store's
   PeerList peers;         // of the session
   int target = 0;         // rank
   Pieces places;          // as large as the expected blob; must stay until `done`
-  // Called once. With OK the places are filled with this version.
-  std::function<void(const Status& status, uint64_t version)> done;
+  // Called once. With OK the places are filled with the bytes of the blob that has this head.
+  std::function<void(const Status& status, const BlobHead& head)> done;
 };
 
-// "request of 'model' version 7"
+// "request of 'model' version 7", "get from queue 'q'", "collect from outbox 'window/x/0-1'"
 std::string Title(const Request& request);
 // "rank 1 (10.0.0.2:10000)"
 std::string TargetOf(const Request& request);
@@ -40,7 +41,7 @@ class Pull : public ConversationHandler {
  public:
   // `ended` is called once, later; then no place is touched any more.
   Pull(EventLoop* loop, Router* router, uint64_t number, const Request* request,
-       std::function<void(const Status& status, uint64_t version)> ended);
+       std::function<void(const Status& status, const BlobHead& head)> ended);
   ~Pull() override;
 
   void StartOnLoop();
@@ -64,11 +65,11 @@ class Pull : public ConversationHandler {
   const Request* const request_;
   const OperationId id_;
   const Signature expected_;
-  std::function<void(const Status&, uint64_t)> ended_;  // null: it has ended
+  std::function<void(const Status&, const BlobHead&)> ended_;  // null: it has ended
   std::unique_ptr<Conversation> conversation_;
   std::vector<std::unique_ptr<CopySink>> sinks_;
   size_t missing_ = 0;  // parts
-  char version_[sizeof(uint64_t)] = {};
+  char head_[kBlobHeadSize] = {};
 };
 
 }  // namespace kungfu

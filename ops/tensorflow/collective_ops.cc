@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "ops/tensorflow/kernel_util.h"
+#include "ops/tensorflow/mixing_inputs.h"
 #include "tensorflow/core/framework/common_shape_fns.h"
 #include "tensorflow/core/framework/op.h"
 
@@ -181,8 +182,7 @@ class ReduceKernel : public CollectiveKernel {
   }
 };
 
-// Out of place: the inputs are sent while the results are made. Behind the tensors stand this peer's weight, its
-// sources and their weights, its targets and theirs, and a number that must be the same on all peers.
+// Out of place: the inputs are sent while the results are made.
 class NeighborAllReduceKernel : public CollectiveKernel {
  public:
   explicit NeighborAllReduceKernel(OpKernelConstruction* context) : CollectiveKernel(context) {
@@ -203,37 +203,22 @@ class NeighborAllReduceKernel : public CollectiveKernel {
       spans[i] = {input.data(), output->data(), static_cast<uint64_t>(input.NumElements())};
       digest.AddShape(input.shape());
     }
-    const auto after = [&](int i) -> const Tensor& { return context->input(num_tensors_ + i); };
-    digest.Add(after(5).scalar<int64_t>()());
+    const MixingInputs inputs(context, num_tensors_);
+    digest.Add(inputs.agree());
 
     auto call = std::make_shared<Call>(context, std::move(done));
-    call->verdict = CheckWeights("source", after(1), after(2));
-    call->verdict.Update(CheckWeights("target", after(3), after(4)));
+    call->verdict = inputs.verdict();
     call->describe = [this, context] {
       const std::string mixed = topology_.empty() ? "with given weights" : topology_;
       return absl::StrCat(DescribeOutputs(context, num_tensors_), ", ", mixed);
     };
     const kungfu_options options = Options(context, context->expected_output_dtype(0), digest, call->verdict);
-    kungfu_mixing mixing;
-    mixing.self_weight = after(0).scalar<double>()();
-    mixing.sources = after(1).flat<int32_t>().data();
-    mixing.source_weights = after(2).flat<double>().data();
-    mixing.num_sources = static_cast<int32_t>(std::min(after(1).NumElements(), after(2).NumElements()));
-    mixing.targets = after(3).flat<int32_t>().data();
-    mixing.target_weights = after(4).flat<double>().data();
-    mixing.num_targets = static_cast<int32_t>(std::min(after(3).NumElements(), after(4).NumElements()));
     call->Start([&](void* arg) {
-      return kungfu_neighbor_all_reduce(spans.data(), num_tensors_, &mixing, &options, &Call::OnDone, arg);
+      return kungfu_neighbor_all_reduce(spans.data(), num_tensors_, inputs.mixing(), &options, &Call::OnDone, arg);
     });
   }
 
  private:
-  static absl::Status CheckWeights(const char* what, const Tensor& ranks, const Tensor& weights) {
-    if (ranks.NumElements() == weights.NumElements()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(ranks.NumElements(), " ", what, "s with ", weights.NumElements(), " weights"));
-  }
-
   int num_tensors_ = 1;
   std::vector<int> positions_;
   std::string topology_;
@@ -388,13 +373,7 @@ KUNGFU_REGISTER_NAMED_KERNEL("KungfuReduce", ReduceKernel, .HostMemory("input").
 
 REGISTER_OP("KungfuGroupNeighborAllReduce")
     .Input("inputs: N * T")
-    .Input("self_weight: double")
-    .Input("sources: int32")
-    .Input("source_weights: double")
-    .Input("targets: int32")
-    .Input("target_weights: double")
-    .Input("agree: int64")
-    .Output("outputs: N * T")
+    .KUNGFU_MIXING.Output("outputs: N * T")
     .Attr("T: {half, bfloat16, float, double, complex64, complex128}")
     .Attr("N: int >= 1")
     .Input(KUNGFU_EAGER_NAME)
@@ -406,10 +385,7 @@ REGISTER_OP("KungfuGroupNeighborAllReduce")
     .SetIsStateful()
     .SetIsDistributedCommunication()
     .SetShapeFn([](InferenceContext* context) {
-      const int num_tensors = context->num_outputs();
-      tensorflow::shape_inference::ShapeHandle part;
-      for (const int i : {0, 5}) KUNGFU_RETURN_IF_ERROR(context->WithRank(context->input(num_tensors + i), 0, &part));
-      for (int i = 1; i < 5; ++i) KUNGFU_RETURN_IF_ERROR(context->WithRank(context->input(num_tensors + i), 1, &part));
+      KUNGFU_RETURN_IF_ERROR(MixingInputs::CheckShapes(context, context->num_outputs()));
       return SameShapes(context);
     })
     .Doc(
@@ -417,14 +393,7 @@ REGISTER_OP("KungfuGroupNeighborAllReduce")
         "that this peer has as their target. `agree` and `positions` must be the same on neighbours. `topology` is for "
         "messages.");
 KUNGFU_REGISTER_NAMED_KERNEL("KungfuGroupNeighborAllReduce", NeighborAllReduceKernel,
-                             .HostMemory("inputs")
-                                 .HostMemory("self_weight")
-                                 .HostMemory("sources")
-                                 .HostMemory("source_weights")
-                                 .HostMemory("targets")
-                                 .HostMemory("target_weights")
-                                 .HostMemory("agree")
-                                 .HostMemory("outputs"));
+                             .HostMemory("inputs").KUNGFU_MIXING_ON_HOST.HostMemory("outputs"));
 
 }  // namespace
 }  // namespace kungfu::kernels

@@ -9,8 +9,8 @@
 namespace kungfu::testing {
 
 // Codes of kungfu_done.
-inline constexpr int kOk = 0, kInvalidArgument = 3, kNotFound = 5, kFailedPrecondition = 9, kAborted = 10,
-                     kUnavailable = 14;
+inline constexpr int kOk = 0, kCancelled = 1, kInvalidArgument = 3, kNotFound = 5, kFailedPrecondition = 9,
+                     kAborted = 10, kUnavailable = 14;
 
 using Environment = std::map<std::string, std::string>;
 

@@ -81,6 +81,39 @@ KF_TEST(CApiStore, AProcessAloneServesItself) {
   });
 }
 
+KF_TEST(CApiStore, AProcessAloneCollectsWhatItHasPosted) {
+  InProcess({}, [] {
+    const kungfu_blob outbox = BlobNamed("o");
+    const int64_t epoch = kungfu_epoch();
+    std::vector<float> values{3, 4};
+    const kungfu_span from{values.data(), nullptr, 2};
+    kungfu_collected collected{};
+    const auto collect = [&](Answer* answer) {
+      answer->values.resize(2);
+      const kungfu_span to = answer->span();
+      kungfu_collect(0, &to, 1, &outbox, epoch, &collected, &Answer::Done, answer);
+      return answer->Wait();
+    };
+    EXPECT_EQ(kungfu_post(&from, 1, &outbox, epoch, 0.5, 1), kOk);
+    EXPECT_EQ(kungfu_post(&from, 1, &outbox, epoch, 0.25, 0), kOk);
+    Answer both, none, late;
+    EXPECT_EQ(collect(&both), kOk);
+    EXPECT_TRUE(both.values == (std::vector<float>{6, 8}));
+    EXPECT_EQ(collected.count, 2);
+    EXPECT_EQ(collected.weight, 0.75);
+    EXPECT_EQ(collected.replaces, 1);
+    EXPECT_EQ(collect(&none), kOk);
+    EXPECT_EQ(collected.count, 0);
+    EXPECT_EQ(kungfu_post(&from, 1, &outbox, epoch + 1, 1, 0), kCancelled);
+    kungfu_blob unknown = outbox;
+    unknown.dtype = 99;
+    EXPECT_EQ(kungfu_post(&from, 1, &unknown, epoch, 1, 0), kInvalidArgument);
+    const kungfu_span to = late.span();
+    kungfu_collect(0, &to, 1, &unknown, epoch, &collected, &Answer::Done, &late);
+    EXPECT_EQ(late.Wait(), kInvalidArgument);
+  });
+}
+
 // Rank 1 dies without a word, while rank 0 waits for what it has not saved.
 KF_TEST(CApiStore, ATargetThatDiesEndsTheRequest) {
   InPeers(2, [](int rank) {

@@ -52,8 +52,8 @@ std::shared_ptr<Asked> Ask(Cluster* cluster, int rank, int target, const Questio
   for (const ConstBytes& piece : BytesOf(asked->values)) {
     request.places.push_back({const_cast<char*>(piece.data), piece.size});
   }
-  request.done = [asked, promise](const Status& status, uint64_t version) {
-    asked->version = version;
+  request.done = [asked, promise](const Status& status, const BlobHead& head) {
+    asked->head = head;
     promise->set_value(status);
   };
   asked->handle = cluster->peer(rank)->p2p()->Start(std::move(request));

@@ -29,7 +29,7 @@ StatusOr<uint64_t> Save(Cluster* cluster, int rank, const std::string& name, con
 struct Asked {
   Floats values;
   uint64_t handle = 0;
-  uint64_t version = 0;
+  BlobHead head;
   std::future<Status> status;
 
   Status Wait() { return testing::Wait(&status); }

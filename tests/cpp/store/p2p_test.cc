@@ -13,7 +13,7 @@ namespace {
 
 void ExpectBlob(const std::shared_ptr<Asked>& asked, const Floats& values, uint64_t version) {
   EXPECT_OK(asked->Wait());
-  EXPECT_EQ(asked->version, version);
+  EXPECT_EQ(asked->head.version, version);
   EXPECT_TRUE(asked->values == values);
 }
 
@@ -173,7 +173,7 @@ KF_TEST(P2p, ABlobThatIsBeingSentDoesNotChange) {
     ExpectAllOk(cluster.Run([](int) { return MakeOperation(Kind::kBarrier, "step"); }));
     for (const auto& asked : {one, two}) {
       EXPECT_OK(asked->Wait());
-      EXPECT_TRUE(asked->values == Floats(kCount, static_cast<float>(asked->version)));
+      EXPECT_TRUE(asked->values == Floats(kCount, static_cast<float>(asked->head.version)));
     }
   }
   stop = true;
@@ -262,7 +262,7 @@ KF_TEST(P2p, OneOfOneServesItself) {
     request.query.expected = FormOf(2).signature();
     request.peers = (*peer)->session()->peers();
     request.places = {{reinterpret_cast<char*>(got.data()), got.size() * sizeof(float)}};
-    request.done = [&](const Status& status, uint64_t) { result = status; };
+    request.done = [&](const Status& status, const BlobHead&) { result = status; };
     p2p->Start(std::move(request));
     return result;
   };

@@ -14,8 +14,8 @@ MUTANTS = [
     Mutant(
         name="queue-of-another-epoch",
         file="ops/store/blob_store.cc",
-        text="if (epoch != epoch_) return EndedError(epoch);",
-        fault="",
+        text="return EndedError(epoch);\n  blob->head.version =",
+        fault="{}\n  blob->head.version =",
         why="What was put before a resize is got after it.",
         test="store_test Queue.",
     ),
@@ -34,5 +34,21 @@ MUTANTS = [
         fault="it->first != prefix",
         why="A model of the last training is pulled in the next one.",
         test="store_test P2p.WhatIsForgottenBeginsAnew",
+    ),
+    Mutant(
+        name="what-replaces-is-added",
+        file="ops/store/blob_store.cc",
+        text="if (added->head.replaces) return BlobRef(sum);",
+        fault="",
+        why="What a peer puts into a window is added to what it has put before.",
+        test="store_test Outbox.",
+    ),
+    Mutant(
+        name="nothing-from-a-peer-that-has-left",
+        file="ops/store/request.cc",
+        text="request_->waits || request_->query.takes ? why",
+        fault="request_->waits ? why",
+        why="A window goes on without a source that has ended, as if it had left nothing yet.",
+        test="store_test Outbox.",
     ),
 ]

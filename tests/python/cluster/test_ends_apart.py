@@ -14,5 +14,7 @@ def test_pairs_outlive_those_who_have_ended() -> None:
         "[0] ended first",
         "[1] ended first",
         *["[2] went on alone"] * 3,  # eagerly, in a function, in a session
+        "[2] went without a source",
         *["[3] went on alone"] * 3,
+        "[3] went without a source",
     ]

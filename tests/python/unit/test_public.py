@@ -179,6 +179,11 @@ PUBLIC = {
         "(values, *, splits=None, return_splits=False, name=None, group=None)"
     ),
     "ops.group_broadcast": "(values, *, root=0, name=None, group=None)",
+    "ops.begin_group_neighbor_all_reduce": (
+        "(values, *, name, topology=None, step=0, self_weight=None, src_weights=None, "
+        "dst_weights=None, group=None)"
+    ),
+    "ops.Window": "(name, topology, template, *, zeros)",
     "ops.group_neighbor_all_reduce": (
         "(values, *, topology=None, step=0, self_weight=None, src_weights=None, dst_weights=None, "
         "name=None, group=None)"
@@ -197,6 +202,7 @@ PUBLIC = {
         "name=None, group=None)"
     ),
     "ops.new_queue": "(src, dst, *, capacity=16, timeout=None, name=None)",
+    "ops.new_window": "(template, *, topology, name, zeros=False)",
     "ops.pair_gossip": (
         "(tensor, target, *, self_weight=0.5, pair_weight=0.5, name=None, group=None)"
     ),

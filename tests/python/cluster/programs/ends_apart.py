@@ -13,6 +13,7 @@ PAIRS = [0, 0, 2, 2]
 
 def main() -> None:
     kf.ops.save_variable(tf.constant(1), name="here")
+    window = kf.ops.new_window(1.0, topology=kf.topology.ring(), name="ring")
     kf.barrier()
     x = np.full([1000], kf.rank(), "float64")
     for _ in range(2):
@@ -34,6 +35,14 @@ def main() -> None:
         except tf.errors.UnavailableError as error:
             assert "the peer has left" in str(error), error
             print("went on alone", flush=True)
+    try:  # rank 2 takes from rank 1, rank 3 from rank 0
+        window.update()
+    except tf.errors.UnavailableError as error:
+        gone = 3 - kf.rank()
+        assert f"collect from outbox 'window/ring/{gone}-{kf.rank()}': from rank {gone}" in str(
+            error
+        )
+        print("went without a source", flush=True)
 
 
 def in_a_session(x: np.ndarray) -> None:

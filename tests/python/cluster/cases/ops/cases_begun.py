@@ -54,6 +54,46 @@ def case_begun_in_one_step_and_ended_in_a_later_one(mode, op):
         assert libraries.completed(f"{name}[1]") == number
 
 
+@each(mode=["eager", "function"])
+def case_neighbors_mix_meanwhile(mode):
+    """With the matrix and the values of the beginning."""
+    x = np.random.default_rng(2).normal(size=(kf.size(), 4))
+    graph = kf.topology.one_peer_exponential()
+    variable = tf.Variable(x[kf.rank()])
+    name = f"mixed-{mode}"
+
+    @MODES[mode]
+    def first(step):
+        kf.ops.begin_group_neighbor_all_reduce([variable], topology=graph, step=step, name=name)
+        variable.assign(tf.zeros([4], tf.float64))
+
+    @MODES[mode]
+    def second():
+        return kf.ops.end_group_all_reduce([tf.TensorSpec([4], tf.float64)], name=name)
+
+    for step in range(3):
+        variable.assign(x[kf.rank()])
+        first(tf.constant(step))
+        kf.ops.all_reduce(1.0, name="meanwhile")
+        row = graph.at(step, kf.size())[kf.rank()]
+        order = [kf.rank(), *(rank for rank in range(kf.size()) if rank != kf.rank())]
+        expected = sum(row[rank] * x[rank] for rank in order)
+        np.testing.assert_array_equal(second()[0], expected)
+
+
+def case_neighbors_that_do_not_fit():
+    """Weights without ranks are seen at once, and other neighbours in the end."""
+    wrong = {"self_weight": 1.0, "src_weights": ([], [1.0]), "dst_weights": []}
+    begin = lambda: kf.ops.begin_group_neighbor_all_reduce([1.0], name="few", **wrong)  # noqa: E731
+    assert "0 sources with 1 weights" in raised_by(tf.errors.InvalidArgumentError, begin)
+    if kf.size() == 1:
+        return
+    graph = kf.topology.star() if kf.rank() else kf.topology.ring()
+    kf.ops.begin_group_neighbor_all_reduce([1.0], topology=graph, name="graphs")
+    end = lambda: kf.ops.end_group_all_reduce([tf.TensorSpec([])], name="graphs")  # noqa: E731
+    assert "graphs" in raised_by(tf.errors.InvalidArgumentError, end)
+
+
 def case_several_are_under_way():
     x = arrays("float32")
     for name in ("one", "another"):
@@ -66,13 +106,13 @@ def case_several_are_under_way():
 def case_what_was_not_begun_cannot_end():
     end = lambda: kf.ops.end_group_all_reduce([tf.TensorSpec([2])], name="nothing")  # noqa: E731
     text = raised_by(tf.errors.FailedPreconditionError, end)
-    assert "group_all_reduce 'nothing' cannot end: it was not begun in this process" in text
+    assert "'nothing' cannot end: it was not begun in this process" in text
 
 
 def case_a_name_is_begun_once_at_a_time():
     begin([tf.zeros([2])], "once")
     text = raised_by(tf.errors.FailedPreconditionError, begin, [tf.zeros([2])], "once")
-    assert "group_all_reduce 'once' was begun already" in text
+    assert "'once' was begun already" in text
     kf.ops.end_group_all_reduce([tf.TensorSpec([2])], name="once")
     begin([tf.zeros([2])], "once")
     kf.ops.end_group_all_reduce([tf.TensorSpec([2])], name="once")

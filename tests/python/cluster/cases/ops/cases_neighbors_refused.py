@@ -20,4 +20,9 @@ def case_all_of_them():
     for kind, function in operations.items():
         text = raised_by(tf.errors.FailedPreconditionError, function)
         assert f"{kind} 'x': with -on-failure survive" in text, text
+    text = raised_by(
+        tf.errors.FailedPreconditionError,
+        lambda: kf.ops.new_window(1.0, topology=kf.topology.ring(), name="x"),
+    )
+    assert "'window/x/made': with -on-failure survive" in text, text
     np.testing.assert_array_equal(kf.ops.all_reduce(1.0), 2.0)
