@@ -18,7 +18,7 @@ help:
 	@echo 'make fuzz     made-up bytes and texts, for what reads those of others; or FUZZ_RUNS=1000000'
 	@echo 'make mutants  seeded faults, and whether the tests find them; or MUTANTS="plan data"'
 	@echo 'make test-versions  small programs on each Keras, TensorFlow and Python, or KERAS=3.8 TF=2.18 PYTHON=3.12'
-	@echo 'make test-upstream  KungFu and Horovod programs as they are, of CHECKOUTS="../KungFu ../horovod"'
+	@echo 'make test-upstream  programs of others as they are, of CHECKOUTS="../KungFu ../horovod ../bluefog"'
 	@echo 'make engines  an environment with Ray and PySpark; make test-all uses it, and make docs if it is there'
 	@echo 'make setup    the virtual environments in .venv/, which the others make, too'
 	@echo 'make build    the core and the op libraries, in place'
@@ -268,7 +268,7 @@ test-versions: build
 test-versions-slice: build
 	$(versions) --slice
 
-# The programs and tests of KungFu and Horovod, unedited. tests/upstream/run says what they need.
+# The programs and tests of KungFu, Horovod and BlueFog, unedited. tests/upstream/run says what they need.
 .PHONY: test-upstream
 test-upstream: build
 	@for checkout in $(CHECKOUTS); do $(TF_2_15)/bin/python tests/upstream/run $$checkout || exit 1; done

@@ -90,7 +90,7 @@ def _one_of(*choices: str) -> Type[str]:
     return Type(" or ".join(choices), read)
 
 
-COMPAT_NAMES = ("kungfu", "tf1", "horovod")
+COMPAT_NAMES = ("kungfu", "tf1", "horovod", "bluefog")
 
 
 def compat_names(text: str) -> tuple[str, ...]:

@@ -4,6 +4,7 @@
 
     compat.install("kungfu")    import kungfu... means the modules of kungfu_tf.compat
     compat.install("horovod")   import horovod... likewise
+    compat.install("bluefog")   import bluefog... likewise
     compat.install("tf1")       import tensorflow means tensorflow.compat.v1
 
 `kungfu-run -compat kungfu,tf1 python old_program.py` does so before the program begins, in all
@@ -17,6 +18,10 @@ lists them.
 **horovod** has the names of `horovod.tensorflow`, `horovod.keras` and `horovod.tensorflow.keras`,
 with Horovod's signatures and conventions: means of integers, the gradients of its operations, the
 classes of its errors, `initial_lr`. Elastic jobs are there.
+
+**bluefog** has the names of `bluefog.tensorflow` and `bluefog.common.topology_util`. Also in
+`bluefog.tensorflow` are those of `bluefog.torch` that mean something for tensors of TensorFlow:
+operations of neighbours, and windows. It needs networkx.
 
 **tf1** is for the program and the modules that lie beside it: installed packages, such as its
 libraries, get TensorFlow as it is. The program's first `import tensorflow` also turns the behaviour
@@ -39,6 +44,7 @@ _INSTALLERS: dict[str, Callable[[], None]] = {
     "kungfu": lambda: _packages.install("kungfu"),
     "tf1": _tf1.install,
     "horovod": lambda: _packages.install("horovod"),
+    "bluefog": lambda: _packages.install("bluefog"),
 }
 assert tuple(_INSTALLERS) == config.COMPAT_NAMES
 
@@ -47,11 +53,11 @@ def install(name: str) -> None:
     """Stands in for a library, from the next import on. A second time it does nothing.
 
     Args:
-        name: "kungfu", "horovod" or "tf1": see above.
+        name: "kungfu", "horovod", "bluefog" or "tf1": see above.
 
     Raises:
         ValueError: If there is no such name.
-        FailedPreconditionError: If the program has imported the real KungFu or Horovod.
+        FailedPreconditionError: If the program has imported the real package already.
 
     Example:
 

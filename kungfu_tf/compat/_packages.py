@@ -1,4 +1,4 @@
-"""Finds `kungfu` or `horovod`, and their modules, in the folder of that name beside this file."""
+"""Finds `kungfu`, `horovod` or `bluefog`, and its modules, in the folder of that name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def install(package: str) -> None:
     """Puts it before all other finders.
 
     Args:
-        package: "kungfu" or "horovod".
+        package: "kungfu", "horovod" or "bluefog".
 
     Raises:
         FailedPreconditionError: If another package of this name has been imported.

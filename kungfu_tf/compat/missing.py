@@ -1,4 +1,4 @@
-"""The names of KungFu and Horovod that `kungfu_tf.compat` lacks, and why."""
+"""The names of KungFu, Horovod and BlueFog that `kungfu_tf.compat` lacks, and why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,39 @@ _MADE = "it is of how KungFu is made; the functions of kungfu.tensorflow.optimiz
 
 _MADE_OF_HOROVOD = "it is no part of Horovod's interface, but of how Horovod is made"
 
+_NOT_BLOCKING = (
+    "in a tf.function operations run at the same time: call it without _nonblocking there. "
+    "kf.ops.begin_group_neighbor_all_reduce outlives a step"
+)
+_HANDLES = "nothing returns a handle: in a tf.function operations run at the same time"
+_IN_PLACE = "tensors of TensorFlow cannot change: call it without the underscore"
+_OF_TORCH = "kf.optimizers.DecentralizedSGDOptimizer is for TensorFlow: see the table of optimizers"
+_MADE_OF_BLUEFOG = "it is no part of BlueFog's interface, but of how BlueFog is made"
+_BACKGROUND = "there is no thread in the background to pause"
+
 WHY = {
+    "bluefog.tensorflow.DistributedAdaptThenCombineOptimizer": _OF_TORCH,
+    "bluefog.tensorflow.DistributedAdaptWithCombineOptimizer": _OF_TORCH,
+    "bluefog.tensorflow.DistributedWinPutOptimizer": _OF_TORCH,
+    "bluefog.tensorflow.allgather_nonblocking": _NOT_BLOCKING,
+    "bluefog.tensorflow.allreduce_": _IN_PLACE,
+    "bluefog.tensorflow.allreduce_nonblocking": _NOT_BLOCKING,
+    "bluefog.tensorflow.broadcast_": _IN_PLACE,
+    "bluefog.tensorflow.broadcast_nonblocking": _NOT_BLOCKING,
+    "bluefog.tensorflow.hierarchical_neighbor_allreduce_nonblocking": _NOT_BLOCKING,
+    "bluefog.tensorflow.check_extension": _MADE_OF_BLUEFOG,
+    "bluefog.tensorflow.mpi_ops.MPI_LIB": _MADE_OF_BLUEFOG,
+    "bluefog.tensorflow.neighbor_allgather_nonblocking": _NOT_BLOCKING,
+    "bluefog.tensorflow.neighbor_allreduce_nonblocking": _NOT_BLOCKING,
+    "bluefog.tensorflow.poll": _HANDLES,
+    "bluefog.tensorflow.resume": _BACKGROUND,
+    "bluefog.tensorflow.suspend": _BACKGROUND,
+    "bluefog.tensorflow.synchronize": _HANDLES,
+    "bluefog.tensorflow.timeline_context": "kungfu-run -timeline records operations",
+    "bluefog.tensorflow.wait": _HANDLES,
+    "bluefog.tensorflow.win_poll": _HANDLES,
+    "bluefog.tensorflow.win_wait": _HANDLES,
+    "bluefog.torch": "bluefog.tensorflow has its functions, for tensors of TensorFlow",
     "horovod.keras.callbacks.BestModelCheckpoint": "it is for Spark",
     "horovod.mxnet": "it is for MXNet, and kungfu_tf for TensorFlow",
     "horovod.ray": "kungfu_tf.ray.run has another interface",
@@ -48,7 +80,7 @@ WHY = {
 
 
 def why(module: str, name: str) -> str:
-    """Says why a module of `kungfu` or `horovod` has no such name."""
+    """Says why a module of one of them has no such name."""
     full = f"{module}.{name}" if module else name
     if full in WHY:
         return f"kungfu_tf.compat has no {full}: {WHY[full]}"

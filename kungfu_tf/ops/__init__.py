@@ -71,6 +71,7 @@ from kungfu_tf.ops.group_rows import (
     group_all_to_all,
     group_reduce_scatter,
 )
+from kungfu_tf.ops.hierarchical import hierarchical_neighbor_all_reduce
 from kungfu_tf.ops.meeting import barrier, consensus
 from kungfu_tf.ops.monitoring import (
     calc_stats,
@@ -102,18 +103,18 @@ from kungfu_tf.ops.store import (
 )
 from kungfu_tf.ops.strategy import parents, set_strategy, set_tree, subset_all_reduce
 from kungfu_tf.ops.topology import cluster_size, peer_info, rank
-
 from kungfu_tf.ops.window import Window, new_window
+
 __all__ = [
-    "adasum",
     "Window",
+    "adasum",
     "all_gather",
     "all_reduce",
     "all_to_all",
     "barrier",
     "begin_group_all_reduce",
-    "broadcast",
     "begin_group_neighbor_all_reduce",
+    "broadcast",
     "calc_stats",
     "cluster_size",
     "consensus",
@@ -135,14 +136,15 @@ __all__ = [
     "group_broadcast",
     "group_neighbor_all_reduce",
     "group_reduce_scatter",
+    "hierarchical_neighbor_all_reduce",
     "ingress_rates",
     "monitored_all_reduce",
     "neighbor_all_gather",
     "neighbor_all_reduce",
     "new_queue",
+    "new_window",
     "pair_gossip",
     "parents",
-    "new_window",
     "peer_info",
     "rank",
     "reduce",

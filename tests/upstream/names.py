@@ -1,4 +1,4 @@
-"""Prints the public names and signatures of a checkout of KungFu or Horovod, as a table of facts.
+"""Prints the public names and signatures of a checkout of one of them, as a table of facts.
 
     python tests/upstream/names.py PATH > tests/python/compat/kungfu_names.json
 
@@ -38,6 +38,8 @@ _OF_HOROVOD = re.compile(
     r"horovod(\.runner|(\.tensorflow)?\.keras(\.callbacks|\.elastic)?"
     r"|\.tensorflow(\.compression|\.elastic|\.functions|\.mpi_ops|\.sync_batch_norm)?)?"
 )
+# Those of BlueFog: what its functions say of processes is in a class of `basics`.
+_OF_BLUEFOG = re.compile(r"bluefog\.(tensorflow(\.mpi_ops|\.optimizers)?|common\.topology_util)")
 # TensorFlow and Keras call the methods of classes that are derived from these.
 _CALLED = ("hook", "batchnormalization")
 
@@ -75,6 +77,11 @@ def of_horovod(checkout: Path) -> dict[str, object]:
     given = re.findall(r"add_argument\(((?:\s*'--?[\w-]+',)+)", source)
     found = {flag for words in given for flag in re.findall(r"'(--?[\w-]+)'", words)}
     return {"names": names, "flags": sorted(found)}
+
+
+def of_bluefog(checkout: Path) -> dict[str, object]:
+    """The facts of BlueFog: the modules for TensorFlow, and the graphs."""
+    return {"names": table(checkout, "bluefog", _OF_BLUEFOG.fullmatch)}
 
 
 def flags(checkout: Path) -> list[str]:
@@ -123,7 +130,7 @@ def _is_public(name: str) -> bool:
 
 
 def _is_own(node: ast.ImportFrom) -> bool:
-    return node.level > 0 or (node.module or "").startswith(("kungfu", "horovod"))
+    return node.level > 0 or (node.module or "").startswith(("kungfu", "horovod", "bluefog"))
 
 
 def _signature(arguments: ast.arguments, skipped: int = 0) -> str:
@@ -136,5 +143,6 @@ def _signature(arguments: ast.arguments, skipped: int = 0) -> str:
 
 if __name__ == "__main__":
     root = Path(sys.argv[1])
-    facts = of_horovod(root) if (root / "horovod").is_dir() else of_kungfu(root)
-    print(json.dumps(facts, indent=1))
+    kinds = {"horovod": of_horovod, "bluefog": of_bluefog}
+    known = [facts for package, facts in kinds.items() if (root / package).is_dir()]
+    print(json.dumps((known or [of_kungfu])[0](root), indent=1))

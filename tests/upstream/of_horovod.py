@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import re
-import tempfile
-from collections import Counter, defaultdict
 from pathlib import Path
 
 import elastic_job
-import limited
+import files_of_tests
 import tables
 
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
 TABLE = HERE / "horovod.txt"
 ELASTIC_TABLE = HERE / "horovod_elastic.txt"
 ELASTIC = {
@@ -21,9 +16,6 @@ ELASTIC = {
     "elastic_tensorflow_main.py": "horovod,tf1",
     "elastic_tensorflow_keras_main.py": "horovod,tf1",
 }
-
-_LINE = re.compile(r"^\[(\d+)\] TEST (\S+) (passed|failed|skipped) ?(.*)$", re.MULTILINE)
-_NO_TEST = "Not a test"
 
 
 def run(checkout: Path, python: str, only: str, limit: float) -> int:
@@ -38,81 +30,13 @@ def run(checkout: Path, python: str, only: str, limit: float) -> int:
     Returns:
         The exit code: 1 if a test has failed.
     """
-    failed = 0
-    for line in tables.lines(TABLE, only):
-        file, peers, *others = (column.strip() for column in line.split("|"))
-        if peers == "n/a":
-            print(f"n/a   {file}  ({others[0]})", flush=True)
-            continue
-        cannot = dict.fromkeys(others[0].split(), others[1]) if others else {}
-        for size in peers.split():
-            failed += _report(file, size, _run(checkout / file, python, size, limit), cannot)
+    failed = files_of_tests.run(TABLE, checkout, python, "horovod", only, limit)
     for file, compat in ELASTIC.items():
         for line in tables.lines(ELASTIC_TABLE, "" if only in file else only):
             columns = [column.strip() for column in line.split("|")]
             job = elastic_job.Job(checkout / "test" / "integration" / "data" / file, *columns[1:])
-            wrong = job.run(python, compat, _environment(), limit)
+            wrong = job.run(python, compat, files_of_tests.environment(), limit)
             why = f"  ({wrong})" if wrong else ""
             print(f"{'FAIL' if wrong else 'pass'}  {file}: {line}{why}", flush=True)
             failed += bool(wrong)
     return 1 if failed else 0
-
-
-def _report(file: str, peers: str, results: dict[str, str], cannot: dict[str, str]) -> int:
-    """Prints what has not passed, and returns how many have failed.
-
-    Args:
-        file: Of tests.
-        peers: How many.
-        results: By test.
-        cannot: Why a test cannot pass with so many peers, by its name.
-    """
-    counts: Counter[str] = Counter()
-    for name, result in results.items():
-        if result in ("passed", "skipped"):
-            counts[result] += 1
-        elif name in cannot:
-            counts["n/a"] += 1
-            print(f"n/a   {name} on {peers} peers  ({cannot[name]})", flush=True)
-        else:
-            counts["failed"] += 1
-            print(f"FAIL  {name} on {peers} peers  ({result})", flush=True)
-    print(f"{file} on {peers} peers: {dict(counts)}", flush=True)
-    return counts["failed"]
-
-
-def _run(file: Path, python: str, peers: str, limit: float) -> dict[str, str]:
-    """For each test "passed", "skipped" (on all peers) or why it has failed.
-
-    A file that has not ended as it should is among them.
-    """
-    folder = Path(tempfile.mkdtemp(prefix="kungfu-upstream-"))
-    job = [python, "-m", "kungfu_tf.launcher", "-np", peers, "-compat", "horovod"]
-    program = [python, str(HERE / "with_horovod.py"), str(file), "--timeout", "300"]
-    ended = limited.run([[*job, *program]], folder, _environment(), limit)
-    found: dict[str, dict[str, str]] = defaultdict(dict)
-    for rank, name, outcome, why in _LINE.findall((folder / "output").read_text()):
-        if _NO_TEST not in why:
-            found[name][rank] = outcome if outcome != "failed" else why or "failed"
-    results = {name: _common(outcomes, int(peers)) for name, outcomes in found.items()}
-    return results | ({file.name: ended} if ended else {})
-
-
-def _common(outcomes: dict[str, str], peers: int) -> str:
-    wrong = [text for text in outcomes.values() if text not in ("passed", "skipped")]
-    if wrong:
-        return wrong[0]
-    if len(outcomes) < peers:
-        return "not over on all peers"
-    return "passed" if "passed" in outcomes.values() else "skipped"
-
-
-def _environment() -> dict[str, str]:
-    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    return {
-        **os.environ,
-        "CUDA_VISIBLE_DEVICES": "",
-        "KUNGFU_COLLECTIVE_TIMEOUT": "60",
-        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-    }

@@ -331,8 +331,9 @@ FLAGS = (
         "compat",
         "NAME,...",
         config.compat_names,
-        "run old programs unchanged. kungfu: KungFu's modules are those of kungfu_tf.compat; tf1:"
-        " import tensorflow means tensorflow.compat.v1, without the behaviour of TensorFlow 2",
+        "run old programs unchanged. kungfu, horovod, bluefog: modules of that name are those of"
+        " kungfu_tf.compat; tf1: import tensorflow means tensorflow.compat.v1, without what"
+        " TensorFlow 2 does otherwise",
     ),
     Flag(
         "debug-port",

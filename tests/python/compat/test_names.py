@@ -1,4 +1,4 @@
-"""What `kungfu` and `horovod` have, how they may be called, and what they say of the rest."""
+"""What the packages of compat have, how they may be called, and what they say of the rest."""
 
 from __future__ import annotations
 

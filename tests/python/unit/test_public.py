@@ -183,6 +183,10 @@ PUBLIC = {
         "(values, *, name, topology=None, step=0, self_weight=None, src_weights=None, "
         "dst_weights=None, group=None)"
     ),
+    "ops.hierarchical_neighbor_all_reduce": (
+        "(tensor, *, topology=None, step=0, self_weight=None, src_weights=None, "
+        "dst_weights=None, name=None)"
+    ),
     "ops.Window": "(name, topology, template, *, zeros)",
     "ops.group_neighbor_all_reduce": (
         "(values, *, topology=None, step=0, self_weight=None, src_weights=None, dst_weights=None, "

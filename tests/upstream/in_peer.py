@@ -1,6 +1,6 @@
-"""Runs a file of Horovod's tests in this peer, and prints a line for each test.
+"""Runs a file of Horovod's or BlueFog's tests in this peer, and prints a line for each test.
 
-kungfu-run -compat horovod ... python with_horovod.py FILE [ARGUMENTS OF PYTEST]
+kungfu-run -compat horovod ... python in_peer.py FILE [ARGUMENTS OF PYTEST]
 
 All peers begin each test together: a test that fails on one of them leaves the others waiting. It
 needs the packages that Horovod's tests need: pytest, parameterized, mock. The exit code is 0 if all
@@ -70,7 +70,9 @@ if __name__ == "__main__":
             parent = ".".join(parts[:depth])
             sys.modules[parent] = types.ModuleType(parent)
         sys.modules[module.__name__] = module
-    os.environ.update(HOROVOD_RANK=str(peer.rank()), HOROVOD_SIZE=str(peer.size()))
+    for launcher in ("HOROVOD", "PMI"):  # BlueFog's tests look for those of MPI
+        os.environ[f"{launcher}_RANK"] = str(peer.rank())
+        os.environ[f"{launcher}_SIZE"] = str(peer.size())
     options = ["-q", "--noconftest", "-p", "no:cacheprovider", "--tb=short"]
     code = pytest.main([*options, *sys.argv[1:]], plugins=[Together()])
     sys.exit(0 if code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) else int(code))

@@ -1,0 +1,1 @@
+"""What BlueFog has for all frameworks."""
