@@ -46,8 +46,8 @@ class Mixed(OwnGradients):
         is_graph = not tf.compat.v1.executing_eagerly_outside_functions()
         if is_graph and not self.works_in_graphs:
             raise errors.UnimplementedError(
-                f"{type(self).__name__}Optimizer does not work in graphs of TF1. Take "
-                "ExactDiffusionOptimizer or DecentralizedSGDOptimizer"
+                f"{type(self).__name__}Optimizer does not work so in graphs of TF1. Take "
+                "ExactDiffusionOptimizer, or DecentralizedSGDOptimizer without overlap"
             )
         size = peer.size()
         if size not in self._checked:

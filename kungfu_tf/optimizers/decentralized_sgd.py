@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from kungfu_tf import errors, peer
+from kungfu_tf import errors, groups, peer
+from kungfu_tf.exchange.ahead import Ahead
 from kungfu_tf.exchange.assignments import assign
 from kungfu_tf.exchange.mixed import Mixed
 from kungfu_tf.exchange.wrap import wrap
@@ -21,26 +22,52 @@ _STYLES = ("atc", "awc")
 class DecentralizedSGD(Mixed):
     """vᵢ ← Σⱼ W[i, j]·vⱼ after the update, or before. See `DecentralizedSGDOptimizer`."""
 
-    def __init__(self, graph: Topology, style: str) -> None:
+    def __init__(self, graph: Topology, style: str, *, overlap: bool = False) -> None:
         super().__init__(graph)
         self.style = style
+        self.works_in_graphs = not overlap
+        self._ahead = Ahead(graph) if overlap else None
         self._step: Any = None
 
+    def before_training(self) -> None:
+        """Drops what an earlier training has begun and not ended."""
+        if self._ahead and "ordinal" in vars(self):
+            with groups.among(self.group):
+                self._ahead.drop(self.name)
+
     def before_update(self, variables: Sequence[Any]) -> Sequence[Any]:
-        """Mixes the variables, in the style awc."""
+        """Mixes the variables, in the style awc; or has them mixed already."""
         if peer.is_single_process():
             return []
         self._step = self.next_step(variables)
-        return self._mix(variables) if self.style == "awc" else []
+        if self.style == "atc":
+            return []
+        mine = local_variables.averaged(variables)
+        if self._ahead is None:
+            return self._mix(mine)
+        values = self._ahead.mixed(mine, self.name, lambda: self.mixed(mine, self._step))
+        return assign(mine, values)
 
     def after_update(self, variables: Sequence[Any]) -> Sequence[Any]:
-        """Mixes the variables, in the style atc."""
+        """Mixes the variables, in the style atc; or begins to, for the next update."""
         if peer.is_single_process():
             return []
-        return self._mix(variables) if self.style == "atc" else []
-
-    def _mix(self, variables: Sequence[Any]) -> list[Any]:
         mine = local_variables.averaged(variables)
+        if self._ahead is not None:
+            self._ahead.begin(mine, self.name, self._step + 1)
+        return self._mix(mine) if self.style == "atc" else []
+
+    def settle(self) -> None:
+        """Waits for what is under way. The next update mixes what the variables have then."""
+        if self._ahead is not None and not peer.is_single_process():
+            with groups.among(self.group):
+                self._ahead.settle(self.name)
+
+    def finish(self) -> None:
+        """As `settle`."""
+        self.settle()
+
+    def _mix(self, mine: Sequence[Any]) -> list[Any]:
         return assign(mine, self.mixed(mine, self._step))
 
 
@@ -49,6 +76,7 @@ def DecentralizedSGDOptimizer(  # noqa: N802 (as the other optimizers)
     *,
     topology: Topology | None = None,
     style: str = "atc",
+    overlap: bool = False,
     group: Group | None = None,
 ) -> Optimizer:
     """Makes each peer train a model of its own, mixed with its neighbours' in each step (D-PSGD).
@@ -87,6 +115,11 @@ def DecentralizedSGDOptimizer(  # noqa: N802 (as the other optimizers)
         topology: Who mixes with whom, the same on all peers; default `kf.topology.base_graph()`.
             Its matrices must be doubly stochastic, and connect all peers.
         style: "atc" mixes after the update, "awc" before.
+        overlap: Whether the mixing before an update begins right after the last one, and travels
+            while gradients are computed. It is for the style "awc", whose models it does not
+            change. Default: False. In a loop of your own, call
+            `optimizer.kungfu_algorithm.finish()` on all peers at its end, and whenever you have
+            assigned other values to variables. It is not for graphs of TF1.
         group: As for `SynchronousSGDOptimizer`. The topology is that of its members then, and
             counts their ranks in the group.
 
@@ -95,7 +128,7 @@ def DecentralizedSGDOptimizer(  # noqa: N802 (as the other optimizers)
 
     Raises:
         TypeError: If `optimizer` is not an optimizer.
-        ValueError: If it is wrapped already, or there is no such style.
+        ValueError: If it is wrapped already, there is no such style, or it does not overlap.
         InvalidArgumentError: In the first step, if the topology makes no means.
 
     Example:
@@ -109,5 +142,7 @@ def DecentralizedSGDOptimizer(  # noqa: N802 (as the other optimizers)
     """
     if style not in _STYLES:
         raise errors.InvalidArgumentError(f"style {style!r} is none of {', '.join(_STYLES)}")
+    if overlap and style != "awc":
+        raise errors.InvalidArgumentError(f"overlap is for style 'awc', not for {style!r}")
     graph = base_graph() if topology is None else topology
-    return wrap(optimizer, lambda: DecentralizedSGD(graph, style), group=group)
+    return wrap(optimizer, lambda: DecentralizedSGD(graph, style, overlap=overlap), group=group)

@@ -7,12 +7,13 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from kungfu_tf import ops, peer
+from kungfu_tf import errors, ops, peer
 from kungfu_tf.exchange.assignments import assign
 from kungfu_tf.exchange.mixed import Mixed
 from kungfu_tf.exchange.remembered import Remembered
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.groups import Group
+from kungfu_tf.optimizers.asynchronous_push_sum import AsynchronousPushSum
 from kungfu_tf.replicas import local_variables
 from kungfu_tf.topology import Topology
 
@@ -73,7 +74,11 @@ def _times(value: Any, factor: Any) -> Any:
 
 
 def PushSumOptimizer(  # noqa: N802 (as the other optimizers)
-    optimizer: Optimizer, *, topology: Topology, group: Group | None = None
+    optimizer: Optimizer,
+    *,
+    topology: Topology,
+    asynchronous: bool = False,
+    group: Group | None = None,
 ) -> Optimizer:
     """Makes each peer mix its model with its neighbours' where links have a direction (SGP).
 
@@ -96,6 +101,13 @@ def PushSumOptimizer(  # noqa: N802 (as the other optimizers)
     `fit`. In a loop of your own give all peers the average after a resize, and call
     `optimizer.kungfu_algorithm.before_training()`.
 
+    With `asynchronous=True` no peer waits for another one. Each leaves W[j, i]·(zᵢ, wᵢ) for rank j
+    in a window (`kf.ops.new_window`), and adds up what others have left for it. While its w is
+    below 1/2 it leaves nothing: otherwise the updates of a fast peer would move v too far. In `fit`
+    each peer makes as many steps as it has batches. What is under way at the end of an epoch is
+    added then, so nothing gets lost. The peers must stay the same. In a loop of your own call
+    `optimizer.kungfu_algorithm.settle()` on all peers before you evaluate.
+
     It cannot be used with `kungfu-run -on-failure survive`.
 
     Source: Assran et al., "Stochastic Gradient Push for Distributed Deep Learning", ICML 2019.
@@ -104,7 +116,8 @@ def PushSumOptimizer(  # noqa: N802 (as the other optimizers)
         optimizer: As for `SynchronousSGDOptimizer`. It is changed in place.
         topology: Who sends to whom, the same on all peers. The columns of its matrices must add up
             to 1, and it must connect all peers.
-        group: As for `DecentralizedSGDOptimizer`.
+        asynchronous: Whether each peer makes its steps at its own pace.
+        group: As for `DecentralizedSGDOptimizer`. Not with `asynchronous`.
 
     Returns:
         The same object.
@@ -112,7 +125,8 @@ def PushSumOptimizer(  # noqa: N802 (as the other optimizers)
     Raises:
         TypeError: If `optimizer` is not an optimizer.
         ValueError: If it is wrapped already.
-        InvalidArgumentError: In the first step, if a column does not add up to 1.
+        InvalidArgumentError: In the first step, if a column does not add up to 1; or if there are
+            both `asynchronous` and a group.
         UnimplementedError: In a TF1 graph.
 
     Example:
@@ -123,4 +137,7 @@ def PushSumOptimizer(  # noqa: N802 (as the other optimizers)
     model.compile(optimizer=optimizer, loss="mse")
     ```
     """
-    return wrap(optimizer, lambda: PushSum(topology), group=group)
+    if asynchronous and group is not None:
+        raise errors.InvalidArgumentError("PushSumOptimizer: asynchronous is not for groups")
+    method = AsynchronousPushSum if asynchronous else PushSum
+    return wrap(optimizer, lambda: method(topology), group=group)

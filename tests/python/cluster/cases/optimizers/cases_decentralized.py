@@ -55,12 +55,16 @@ def linear_model():
     return tf.keras.Sequential(layers)
 
 
-@each(name=["ring", "exp2", "base-2"], style=["atc", "awc"])
+@each(name=["ring", "exp2", "base-2"], style=["atc", "awc", "awc, overlapped"])
 def case_as_in_numpy(name, style):
+    style, *overlapped = style.split(", ")
     model = linear_model()
     model.set_weights([first_weights()[kf.rank()][:, None]])
     optimizer = optimizers.DecentralizedSGDOptimizer(
-        tf.keras.optimizers.SGD(RATE, momentum=MOMENTUM), topology=TOPOLOGIES[name], style=style
+        tf.keras.optimizers.SGD(RATE, momentum=MOMENTUM),
+        topology=TOPOLOGIES[name],
+        style=style,
+        overlap=bool(overlapped),
     )
 
     @tf.function
@@ -70,15 +74,20 @@ def case_as_in_numpy(name, style):
         variables = model.trainable_variables
         optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
 
-    for x, y in zip(*batches(), strict=True):
+    for number, (x, y) in enumerate(zip(*batches(), strict=True)):
         step(tf.constant(x[kf.rank()]), tf.constant(y[kf.rank()]))
+        if number == STEPS // 2:  # as an evaluation does
+            generations.algorithms_of(optimizer)[0].settle()
     expected = simulated(TOPOLOGIES[name], style)
     trained = model.get_weights()[0][:, 0]
     np.testing.assert_allclose(trained, expected[kf.rank()], rtol=TOLERANCE, atol=TOLERANCE)
     others = np.delete(simulated(topology.from_matrix(np.eye(kf.size())), style), kf.rank(), 0)
     assert np.abs(others - trained).max() > 1e-3
     [algorithm] = generations.algorithms_of(optimizer)
-    assert libraries.completed(f"{algorithm.name}/model") == STEPS
+    algorithm.finish()
+    # One is begun after each update. The first has none before it, nor has that after settling.
+    ahead, at_once = (libraries.completed(f"{algorithm.name}/{k}") for k in ("ahead/0", "model"))
+    assert (ahead, at_once) == ((STEPS, 2) if overlapped else (0, STEPS))
 
 
 def parts_of_a_model():
@@ -133,6 +142,28 @@ def case_in_fit():
     assert history.history["loss"][-1] < 0.1 * history.history["loss"][0]
     assert kf.ops.consensus(model.get_weights()[0])
     np.testing.assert_allclose(model.get_weights()[0][:, 0], 1, atol=0.2)
+
+
+def case_overlap_in_fit():
+    """Validations, and a second `fit`, find nothing under way, and all models in the end equal."""
+    model = linear_model()
+    optimizer = tf.keras.optimizers.SGD(0.1)
+    model.compile(optimizers.DecentralizedSGDOptimizer(optimizer, style="awc", overlap=True), "mse")
+    x = np.random.default_rng(kf.rank()).normal(size=(32 + 8 * kf.rank(), 3))
+    y = x.sum(axis=1)
+    for _ in range(2):
+        history = model.fit(x, y, batch_size=8, epochs=4, verbose=0, validation_data=(x, y))
+    assert history.history["val_loss"][-1] < 0.01
+    assert kf.ops.consensus(model.get_weights()[0])
+
+
+def case_overlap_is_for_awc():
+    plain = tf.keras.optimizers.SGD(0.1)
+    text = raised_by(
+        kf.errors.InvalidArgumentError,
+        lambda: optimizers.DecentralizedSGDOptimizer(plain, overlap=True),
+    )
+    assert "overlap is for style 'awc', not for 'atc'" in text
 
 
 def case_a_topology_that_makes_no_means_is_refused():
