@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from docs.tools import drawing, patch_tables
+from docs.tools import drawing, patch_tables, topology_pictures
 from kungfu_tf import launcher
 from kungfu_tf.config import Setting
 from kungfu_tf.launcher.options.flags import FLAGS
@@ -30,6 +30,7 @@ def everything() -> dict[str, str]:
         "names in use": patches(patch_tables.rows(), patched=False),
         "patches": patches(patch_tables.rows(), patched=True),
         "rooms of Python": first_table((ROOT / "kungfu_tf" / "README.md").read_text()),
+        "pictures of topologies": topology_pictures.table(),
         "rooms of the launcher": rooms(launcher.__doc__ or ""),
         "variables": settings(s for s in environment.settings() if not s.internal),
         "variables of the launcher": settings(s for s in environment.settings() if s.internal),
