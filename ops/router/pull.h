@@ -3,8 +3,8 @@
 //
 //   asker → keeper   kPull  number: of the asker's pulls; name: of the blob; part: flags; signature: what is expected;
 //                           signature.step: the version + 1, or 0 for the newest; of a queue its epoch + 1
-//   keeper → asker   part 0: the blob's head, see blob_head.h of the store; parts 1, 2, ...: the bytes, kPullPart in each.
-//                    They carry the signature of the pull, and wait for credit and grants like all data.
+//   keeper → asker   part 0: the blob's head, see blob_head.h of the store; parts 1, 2, ...: the bytes, kPullPart in
+//                    each. They carry the signature of the pull, and wait for credit and grants like all data.
 //               or   kFail  part 0: there is no such blob; kUnavailable: the keeper is about to leave
 //   asker → keeper   kFail  part 1: it is not wanted any more
 
