@@ -17,13 +17,16 @@ _NOT_BLOCKING = (
 )
 _HANDLES = "nothing returns a handle: in a tf.function operations run at the same time"
 _IN_PLACE = "tensors of TensorFlow cannot change: call it without the underscore"
-_OF_TORCH = "kf.optimizers.DecentralizedSGDOptimizer is for TensorFlow: see the table of optimizers"
+_OF_TORCH = "it takes a model of PyTorch; kf.optimizers has such methods for TensorFlow"
 _MADE_OF_BLUEFOG = "it is no part of BlueFog's interface, but of how BlueFog is made"
 _BACKGROUND = "there is no thread in the background to pause"
 
 WHY = {
     "bluefog.tensorflow.DistributedAdaptThenCombineOptimizer": _OF_TORCH,
     "bluefog.tensorflow.DistributedAdaptWithCombineOptimizer": _OF_TORCH,
+    "bluefog.tensorflow.DistributedGradientAllreduceOptimizer": _OF_TORCH,
+    "bluefog.tensorflow.DistributedHierarchicalNeighborAllreduceOptimizer": _OF_TORCH,
+    "bluefog.tensorflow.DistributedNeighborAllreduceOptimizer": _OF_TORCH,
     "bluefog.tensorflow.DistributedWinPutOptimizer": _OF_TORCH,
     "bluefog.tensorflow.allgather_nonblocking": _NOT_BLOCKING,
     "bluefog.tensorflow.allreduce_": _IN_PLACE,

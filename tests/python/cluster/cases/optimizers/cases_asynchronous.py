@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import tensorflow as tf
-from harness import each
+from harness import each, exhaustive
 from support import raised_by
 
 import kungfu_tf as kf
@@ -68,6 +68,7 @@ def optimizer_of(graph, variable):
 
 
 @each(name=["one", "two"], mode=["eager", "function"])
+@exhaustive(name=["two"], mode=["function"])
 def case_in_turns(name, mode):
     graph = TURNS[name]
     variable = tf.Variable(first_weights()[kf.rank()])
