@@ -35,7 +35,7 @@ struct Dwindling : Job {
     request.places.push_back({reinterpret_cast<char*>(&place), sizeof(place)});
     std::promise<Status> promise;
     std::future<Status> asked = promise.get_future();
-    request.done = [&promise](const Status& status, uint64_t) { promise.set_value(status); };
+    request.done = [&promise](const Status& status, const BlobHead&) { promise.set_value(status); };
     peer(name)->p2p()->Start(std::move(request));
     return Wait(&asked);
   }
