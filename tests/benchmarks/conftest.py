@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-NEED_NO_MATPLOTLIB = {"targets.py"}
+NEED_NO_MATPLOTLIB = {"surviving.py", "targets.py"}
 
 sys.path.append(str(BENCHMARKS))
 

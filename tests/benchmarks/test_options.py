@@ -15,6 +15,7 @@ ROUNDS = (
     "pause.py",
     "straggler.py",
     "strategies.py",
+    "surviving.py",
     "targets.py",
 )
 COMPILED = ("all_reduce.py", "auto.py", "growth.py", "targets.py")

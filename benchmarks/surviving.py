@@ -1,0 +1,97 @@
+"""What `kungfu-run -on-failure survive` costs while nobody is lost, beside a job without it.
+
+Writes `results/surviving.md`. Ends with code 1 where it falls short.
+
+    python benchmarks/surviving.py [--rounds 7] [--results DIR]
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+
+import report
+import systems
+from systems import System
+from targets import Judge, Measured, Target, at_most, takes_beside
+from verdict import Finding, Verdict
+
+SURVIVES, OFF, ALONE = "survive", "without", "each alone, TF 2.21"
+OVER_TCP = {"KUNGFU_TRANSPORT": "tcp"}
+PEERS = 2
+
+
+def by_survivors(peers: int) -> list[str]:
+    return [*systems.by_kungfu_run(peers), "-on-failure", "survive"]
+
+
+def here() -> dict[str, System]:
+    """kungfu_tf with TensorFlow 2.21: with the option, without it, and a program without either."""
+    installed = systems.installed()
+    ours = installed[systems.OURS]
+    over_tcp = dataclasses.replace(ours, environ=OVER_TCP)
+    found = [
+        dataclasses.replace(ours, name=OFF),
+        dataclasses.replace(ours, name=SURVIVES, start=by_survivors),
+        dataclasses.replace(over_tcp, name=f"{OFF}, TCP"),
+        dataclasses.replace(over_tcp, name=f"{SURVIVES}, TCP", start=by_survivors),
+        installed[ALONE],
+    ]
+    return {system.name: system for system in found}
+
+
+def beside(kind: str, key: str, factor: float, way: str = "") -> Judge:
+    return at_most(kind, PEERS, SURVIVES + way, [OFF + way], [key], factor)
+
+
+TARGETS = [
+    Target("step of `fit`, small CNN", "≤ 1.02 ×", beside("fit", "step", 1.02)),
+    Target(
+        "averages of ResNet-50's gradients, 97.5 MiB",
+        "≤ 1.15 ×",
+        beside("gradients", "resnet50", 1.15),
+    ),
+    Target(
+        "average of 4 B over TCP, a round trip: at most one more",
+        "≤ 2 ×",
+        beside("loop", "4", 2, ", TCP"),
+    ),
+    Target(
+        "`fit`: peak memory beyond the plain program's, beside the gradients",
+        "≤ 2.1 ×",
+        takes_beside(PEERS, SURVIVES, ALONE, 2.1),
+    ),
+]
+
+
+def judged(rounds: int) -> Iterator[tuple[Target, Finding]]:
+    measured = Measured(here(), rounds)
+    measured.take("fit", PEERS, [OFF, SURVIVES], ["9"])
+    measured.take("gradients", PEERS, [OFF, SURVIVES], ["resnet50"])
+    measured.take("loop", PEERS, [f"{OFF}, TCP", f"{SURVIVES}, TCP"], ["4"])
+    measured.take("memory", PEERS, [SURVIVES, ALONE], ["10"])
+    for target in TARGETS:
+        yield target, target.judge(measured)
+
+
+def main() -> int:
+    options = report.parser(__doc__ or "", rounds=7).parse_args()
+    found = list(judged(options.rounds))
+    body = [
+        f"{PEERS} peers on one host, in turns: the median of {options.rounds} rounds' ratios, and "
+        "the interval in which it lies with 95 %.",
+        "",
+        "| | target | measured | |",
+        "|---|---|---|---|",
+        *(
+            f"| {target.what} | {target.bound} | {finding.figure} | {finding.verdict.value} |"
+            for target, finding in found
+        ),
+    ]
+    report.write(options.results / "surviving", "What it costs to survive", body)
+    return int(any(finding.verdict is Verdict.FALLS_SHORT for _, finding in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
