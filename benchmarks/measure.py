@@ -43,6 +43,7 @@ def reported(
     threads: int = 1,
     seconds: float,
     launcher: Sequence[str] = KUNGFU_RUN,
+    python: str = sys.executable,
 ) -> list[str]:
     """The lines that a job's rank 0 writes to the file that is the first argument of the program.
 
@@ -53,10 +54,11 @@ def reported(
         threads: For an operation of TensorFlow.
         seconds: After which it is given up.
         launcher: What starts the job: kungfu-run, or `HOSTS`.
+        python: The interpreter of the program.
     """
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report"
-        started = [sys.executable, str(program), str(report), *map(str, arguments)]
+        started = [python, str(program), str(report), *map(str, arguments)]
         command = [*launcher, *options, *started]
         environ = environment(threads)
         subprocess.run(command, env=environ, check=True, timeout=seconds, stdout=sys.stderr)

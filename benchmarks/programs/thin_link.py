@@ -1,58 +1,49 @@
 """What a step takes, and what it sends, by each method that talks less.
 
-thin_link.py REPORT ROUNDS
+thin_link.py REPORT ROUNDS SIZE SECTION...
 
 A line of JSON for each method goes to REPORT: `section`, `method`, `seconds` of a step, one figure
 of each round, and `sent`, the bytes of a peer and step, the mean of all peers. The methods take
 turns. Gradients are random numbers that are there already, so a step is the exchange and the
-update. In the second section it is also a wait, as for an accelerator that computes.
+update. In some sections it is also a wait, as for an accelerator that computes.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from thin_link_steps import WAITS, shapes_of
 
 import kungfu_tf as kf
-from kungfu_tf.compression import Cast, Int8, PowerSGD
+from kungfu_tf.compression import Cast, Int4, Int8, PowerSGD
 from kungfu_tf.native import libraries
 from kungfu_tf.optimizers import (
     DecentralizedSGDOptimizer,
     DiLoCoOptimizer,
+    PairAveragingOptimizer,
     SynchronousSGDOptimizer,
 )
 
-SHAPES = [(1024, 1024), (1024,)] * 3  # 12 MiB
-WAIT = 0.1  # seconds of a step that computes
 
-
-@dataclasses.dataclass(frozen=True)
-class Method:
+class Method(NamedTuple):
     """A way to train.
 
     Attributes:
         title: In tables.
         wrap: Makes an optimizer distributed.
         steps: In a round: whole intervals between meetings.
-        waits: The seconds that each step computes.
     """
 
     title: str
     wrap: Callable[[Any], Any]
     steps: int
-    waits: float = 0.0
-
-    @property
-    def section(self) -> str:
-        return "exchange" if self.waits == 0 else "overlap"
 
 
 def sync(codec: Any = None) -> Callable[[Any], Any]:
@@ -63,32 +54,46 @@ def diloco(every: int, **options: Any) -> Callable[[Any], Any]:
     return lambda optimizer: DiLoCoOptimizer(optimizer, every=every, **options)
 
 
-METHODS = [
-    Method("S-SGD", sync(), 2),
-    Method("S-SGD, bfloat16", sync(Cast("bfloat16")), 2),
-    Method("S-SGD, Int8", sync(Int8()), 2),
-    Method("S-SGD, PowerSGD 4", sync(PowerSGD(rank=4)), 4),
-    Method("DiLoCo 20", diloco(20), 20),
-    Method("DiLoCo 20, bfloat16", diloco(20, compression=Cast("bfloat16")), 20),
-    Method("DiLoCo 100", diloco(100), 100),
-    Method("one neighbour (base graph)", DecentralizedSGDOptimizer, 2),
-    Method("no exchange", lambda optimizer: optimizer, 20),
-    Method("no exchange", lambda optimizer: optimizer, 20, WAIT),
-    Method("DiLoCo 20", diloco(20), 20, WAIT),
-    Method("DiLoCo 20, overlap 18", diloco(20, overlap=18), 20, WAIT),
-]
+ALONE = Method("no exchange", lambda optimizer: optimizer, 20)
+PLAIN = Method("S-SGD", sync(), 2)
+HALVES = Method("S-SGD, bfloat16", sync(Cast("bfloat16")), 2)
+SOMETIMES = Method("DiLoCo 20", diloco(20), 20)
+SECTIONS = {
+    "exchange": [
+        PLAIN,
+        HALVES,
+        Method("S-SGD, Int8", sync(Int8()), 2),
+        Method("S-SGD, Int4", sync(Int4()), 2),
+        Method("S-SGD, PowerSGD 4", sync(PowerSGD(rank=4)), 4),
+        SOMETIMES,
+        Method("DiLoCo 20, bfloat16", diloco(20, compression=Cast("bfloat16")), 20),
+        Method("DiLoCo 100", diloco(100), 100),
+        Method("one neighbour (base graph)", DecentralizedSGDOptimizer, 2),
+        ALONE,
+    ],
+    "overlap": [ALONE, SOMETIMES, Method("DiLoCo 20, overlap 18", diloco(20, overlap=18), 20)],
+    "scaling": [
+        ALONE,
+        PLAIN,
+        HALVES,
+        SOMETIMES,
+        Method("one neighbour (base graph)", DecentralizedSGDOptimizer, 4),
+        Method("one peer (pair averaging)", PairAveragingOptimizer, 10),
+    ],
+}
 
 
 class Timed:
     """A method with variables of its own."""
 
-    def __init__(self, method: Method) -> None:
+    def __init__(self, section: str, method: Method, shapes: list[Any]) -> None:
+        self.section = section
         self.method = method
         self.seconds: list[float] = []
         self.sent: list[float] = []
         random = np.random.default_rng(kf.rank())
-        self._variables = [tf.Variable(tf.zeros(shape)) for shape in SHAPES]
-        self._gradients = [tf.constant(random.normal(size=s), tf.float32) for s in SHAPES]
+        self._variables = [tf.Variable(tf.zeros(shape)) for shape in shapes]
+        self._gradients = [tf.constant(random.normal(size=s), tf.float32) for s in shapes]
         self._optimizer = method.wrap(tf.keras.optimizers.SGD(0.01))
         self._step = tf.function(self._apply)
         self.round()  # traces, and comes to a meeting
@@ -102,7 +107,7 @@ class Timed:
         kf.barrier()
         before, began = libraries.statistics()["bytes_sent"], time.perf_counter()
         for _ in range(self.method.steps):
-            time.sleep(self.method.waits)
+            time.sleep(WAITS[self.section])
             self._step()
         seconds = time.perf_counter() - began
         sent = libraries.statistics()["bytes_sent"] - before
@@ -113,15 +118,16 @@ class Timed:
 
 
 def main() -> None:
-    report, rounds = Path(sys.argv[1]), int(sys.argv[2])
-    timed = [Timed(method) for method in METHODS]
+    report, rounds, size, sections = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4:]
+    shapes = shapes_of(size)
+    timed = [Timed(name, method, shapes) for name in sections for method in SECTIONS[name]]
     for number in range(rounds):
         for one in timed if number % 2 == 0 else timed[::-1]:
             one.round()
     if kf.is_root():
         lines = [
             {
-                "section": one.method.section,
+                "section": one.section,
                 "method": one.method.title,
                 "seconds": one.seconds,
                 "sent": float(np.median(one.sent)),
