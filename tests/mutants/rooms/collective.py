@@ -93,11 +93,19 @@ MUTANTS = [
     ),
     Mutant(
         name="places-of-an-exchange",
-        file="ops/collective/exchange_mover.cc",
-        text="arrived_.get() + rank * bytes_",
-        fault="arrived_.get() + rank / 2 * bytes_",
+        file="ops/collective/contributions.h",
+        text="all_.get() + rank * stride_",
+        fault="all_.get() + rank / 2 * stride_",
         why="Two peers' small tensors are written to one place.",
         test="collective_test Exchange.",
+    ),
+    Mutant(
+        name="a-note-of-any-step",
+        file="ops/collective/exchange_mover.cc",
+        text="if (note->step != step()) {",
+        fault="if (note->step > step() + 1000) {",
+        why="Peers at different steps add up what does not belong together.",
+        test="collective_test Prepared.",
     ),
     Mutant(
         name="who-has-left-is-missed-by-all",

@@ -22,8 +22,8 @@ MUTANTS = [
     Mutant(
         name="bounds-belong-to-the-next-bucket",
         file="ops/monitor/latency_histogram.cc",
-        text="while (seconds > UpperBound(bucket)) ++bucket;",
-        fault="while (seconds >= UpperBound(bucket)) ++bucket;",
+        text="(nanoseconds - 1) / 1000",
+        fault="nanoseconds / 1000",
         why="Prometheus' buckets hold less than they say.",
         test="monitor_test LatencyHistogram.",
     ),
