@@ -60,7 +60,7 @@ def case_neighbors_mix_meanwhile(mode):
     x = np.random.default_rng(2).normal(size=(kf.size(), 4))
     graph = kf.topology.one_peer_exponential()
     variable = tf.Variable(x[kf.rank()])
-    name = f"mixed-{mode}"
+    name = f"begun-mixed-{mode}"
 
     @MODES[mode]
     def first(step):
