@@ -29,18 +29,18 @@ class GoodputPolicy(BatchSizePolicy):
         learning rate ← learning rate · new b / old b   # or its square root, or none
     ```
 
-    As long as all batches had one size it doubles that, to learn t. Train with
-    `MonitorGradientNoiseScaleOptimizer`, on at least two peers; otherwise nothing happens. The time
-    is that of rank 0. Of each interval the second half counts, since `fit` first trains on batches
-    of the size before, which it has read ahead.
+    As long as all batches had one size it doubles that, to learn t, or halves the largest one.
+    Train with `MonitorGradientNoiseScaleOptimizer`, on at least two peers; otherwise nothing
+    happens. The time is that of rank 0. Of each interval the second half counts, since `fit` first
+    trains on batches of the size before, which it has read ahead.
 
     Source: Qiao et al., "Pollux: Co-adaptive Cluster Scheduling for Goodput-Optimized Deep
     Learning", OSDI 2021, for the batch size of a fixed number of peers.
 
     Args:
-        max_batch_size: The largest batch of one peer.
-        min_batch_size: The smallest.
-        interval: How often it decides, in steps.
+        max_batch_size: The largest batch of one peer, in samples.
+        min_batch_size: The smallest, an integer from 1.
+        interval: How often it decides, in steps, an integer from 2.
         scale_learning_rate: "linear" (for SGD), "sqrt" (for Adam and the like) or "none".
 
     Raises:
@@ -99,7 +99,7 @@ class GoodputPolicy(BatchSizePolicy):
         self._seconds.clear()
         least, most = max(size // 2, self.min_batch_size), min(2 * size, self.max_batch_size)
         if len(self._times) == 1:
-            self.change(training, most)
+            self.change(training, most if most != size else least)
         elif least < most:
             sizes = np.arange(least, most + 1, dtype=np.float64)
             goodputs = self._goodputs(sizes, scale, training.size)

@@ -115,6 +115,11 @@ def test_steps_that_take_as_long_as_their_samples() -> None:
     assert sizes_of(OfTime(0.0, 0.01, 100.0))[-1] == 2
 
 
+def test_a_training_that_begins_with_the_largest_batch() -> None:
+    """What smaller ones take is learned from half of it."""
+    assert sizes_of(OfTime(0.0, 0.01, 100.0), most=8)[:2] == [4, 2]
+
+
 def test_samples_of_noise_only() -> None:
     assert sizes_of(OfTime(0.1, 0.001, INF), most=100)[-1] == pytest.approx(100, rel=0.05)
 
