@@ -28,12 +28,11 @@ def scaled(value: Any, factor: float) -> Any:
         raise errors.UnsupportedTypeError(
             f"prescale and postscale are not defined for {label(value)} of dtype {x.dtype.name}"
         )
-    wide = _wide(x.dtype.base_dtype)
-    return with_values(value, tf.cast(tf.cast(x, wide) * tf.cast(factor, wide), x.dtype))
+    return with_values(value, times(x, factor))
 
 
 def times(tensor: Any, weight: Any) -> Any:
-    """`weight · tensor`, of a floating or complex tensor and a scalar, rounded as the core does."""
+    """`weight · tensor`, of a tensor of numbers and a scalar, rounded as the core does."""
     wide = _wide(tensor.dtype)
     return tf.cast(tf.cast(tensor, wide) * tf.cast(weight, wide), tensor.dtype)
 

@@ -14,6 +14,7 @@ from kungfu_tf import errors, ops, peer
 from kungfu_tf.context.meets import Meets
 from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.assignments import assign
+from kungfu_tf.ops.scaling import times
 from kungfu_tf.ops.window import Window
 from kungfu_tf.replicas import local_variables
 from kungfu_tf.topology import Topology, check
@@ -69,7 +70,7 @@ class AsynchronousPushSum(Algorithm):
             sums = []
             for v in group:
                 start = self._starts[v.ref()]
-                sums.append(_times(start, weight) + v.read_value() - start)
+                sums.append(times(start, weight) + v.read_value() - start)
             _deal(sums, weight, window, step)
             assigned += _collect(group, window)
         return assigned
@@ -81,7 +82,7 @@ class AsynchronousPushSum(Algorithm):
         peer.barrier(name=f"{self.name}/settle")
         for references, window in self._windows.items():
             group = [reference.deref() for reference in references]
-            kept = [_times(v.read_value(), window.weight) for v in group]
+            kept = [times(v.read_value(), window.weight) for v in group]
             window.accumulate(kept, self_weight=1.0, weights={})
             _collect(group, window)
 
@@ -93,7 +94,7 @@ class AsynchronousPushSum(Algorithm):
         window = next(of_variable, None)
         if window is None:  # no peer has made a step
             return None
-        z = _times(variable.read_value(), window.weight)
+        z = times(variable.read_value(), window.weight)
         return ops.all_reduce(z, op="mean", name=f"{self.name}/evaluated")
 
     def _by_window(self, variables: Sequence[Any]) -> Iterator[tuple[list[Any], Window]]:
@@ -140,8 +141,4 @@ def _collect(group: Sequence[Any], window: Window) -> list[Any]:
     """Adds what has come for these variables, and makes them z / w."""
     sums = window.update(self_weight=1.0, weights=1.0, reset=True)
     weight = window.weight
-    return assign(group, [_times(z, 1 / weight) for z in sums])
-
-
-def _times(value: Any, factor: Any) -> Any:
-    return value * tf.cast(factor, value.dtype)
+    return assign(group, [times(z, 1 / weight) for z in sums])

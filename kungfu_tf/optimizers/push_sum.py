@@ -13,6 +13,7 @@ from kungfu_tf.exchange.mixed import Mixed
 from kungfu_tf.exchange.remembered import Remembered
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.groups import Group
+from kungfu_tf.ops.scaling import times
 from kungfu_tf.optimizers.asynchronous_push_sum import AsynchronousPushSum
 from kungfu_tf.replicas import local_variables
 from kungfu_tf.topology import Topology
@@ -52,12 +53,12 @@ class PushSum(Mixed):
         excess = self._excess.of(mine)
         weights = 1 + tf.stack([e.read_value() for e in excess])
         sums = [
-            _times(start, weight) + v.read_value() - start
+            times(start, weight) + v.read_value() - start
             for v, start, weight in zip(mine, self._starts, tf.unstack(weights), strict=True)
         ]
         *mixed, weights = self.mixed([*sums, weights], self.next_step(mine))
         weights = tf.unstack(tf.ensure_shape(weights, [len(mine)]))
-        values = [_times(z, 1 / weight) for z, weight in zip(mixed, weights, strict=True)]
+        values = [times(z, 1 / weight) for z, weight in zip(mixed, weights, strict=True)]
         return assign([*mine, *excess], [*values, *(weight - 1 for weight in weights)])
 
     def evaluated(self, variable: Any) -> Any:
@@ -65,12 +66,8 @@ class PushSum(Mixed):
         if peer.is_single_process():
             return variable.read_value()
         [excess] = self._excess.of([variable])
-        z = _times(variable.read_value(), 1 + excess.read_value())
+        z = times(variable.read_value(), 1 + excess.read_value())
         return ops.all_reduce(z, op="mean", name=f"{self.name}/evaluated")
-
-
-def _times(value: Any, factor: Any) -> Any:
-    return value * tf.cast(factor, value.dtype)
 
 
 def PushSumOptimizer(  # noqa: N802 (as the other optimizers)
