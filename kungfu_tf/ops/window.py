@@ -81,8 +81,8 @@ class Window:
             InvalidArgumentError: If a rank is none of the targets, or the value is not as the
                 template.
             FailedPreconditionError: If the window is freed.
-            tf.errors.CancelledError: If there were errors or a change of the peers meanwhile: all
-                peers `restart` the window, or make it anew.
+            tf.errors.CancelledError: If there were errors, or a change of the peers or the
+                strategy, meanwhile: all peers `restart` the window, or make it anew.
         """
         ones = self._edges.ones(step, "targets")
         self._leave("put", value, self_weight, weights, ones, replaces=True)
@@ -216,7 +216,7 @@ class Window:
         """Begins anew with a value, as if newly made. Nothing is left for anybody then.
 
         All peers call it, in eager code, and wait for each other. After an error that other peers
-        were told of, it makes the window usable again.
+        were told of, or a change of the strategy, it makes the window usable again.
 
         Args:
             value: As the template.
@@ -355,8 +355,8 @@ def new_window(template: Any, *, topology: Topology, name: str, zeros: bool = Fa
     """Makes a window, through which neighbours exchange values without waiting for each other.
 
     All peers make it, in eager code, with the same name and topology. It lasts until `free`, an
-    error that other peers are told of, or a change of the peers. Then all restart it, or make it
-    anew.
+    error that other peers are told of, or a change of the peers or the strategy. Then all restart
+    it, or make it anew.
 
     Args:
         template: A tensor, or a structure of tensors of one floating or complex dtype, with whole

@@ -102,8 +102,8 @@ def PushSumOptimizer(  # noqa: N802 (as the other optimizers)
     in a window (`kf.ops.new_window`), and adds up what others have left for it. While its w is
     below 1/2 it leaves nothing: otherwise the updates of a fast peer would move v too far. In `fit`
     each peer makes as many steps as it has batches. What is under way at the end of an epoch is
-    added then, so nothing gets lost. The peers must stay the same. In a loop of your own call
-    `optimizer.kungfu_algorithm.settle()` on all peers before you evaluate.
+    added then, so nothing gets lost. The peers and the strategy must stay the same. In a loop of
+    your own call `optimizer.kungfu_algorithm.settle()` on all peers before you evaluate.
 
     It cannot be used with `kungfu-run -on-failure survive`.
 
