@@ -180,7 +180,8 @@ def end_group_all_reduce(
         The results, in the order of the values and of their shapes.
 
     Raises:
-        tf.errors.FailedPreconditionError: If none of that name was begun by this process.
+        tf.errors.FailedPreconditionError: If none of that name was begun by this process; or one of
+            neighbours, in a job that survives lost peers.
         tf.errors.InvalidArgumentError: If it was begun with other shapes or dtypes; or if dtypes,
             shapes, `op` or `step` differ between peers.
         tf.errors.DeadlineExceededError: If a peer did not begin it within KUNGFU_COLLECTIVE_TIMEOUT

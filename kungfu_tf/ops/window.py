@@ -358,6 +358,9 @@ def new_window(template: Any, *, topology: Topology, name: str, zeros: bool = Fa
     error that other peers are told of, or a change of the peers or the strategy. Then all restart
     it, or make it anew.
 
+    Source: Ying et al., "BlueFog: Make Decentralized Algorithms Practical for Optimization and Deep
+    Learning", 2021, arXiv:2111.04287.
+
     Args:
         template: A tensor, or a structure of tensors of one floating or complex dtype, with whole
             shapes. It is this peer's value at first, and published.

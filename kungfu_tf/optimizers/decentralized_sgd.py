@@ -130,6 +130,7 @@ def DecentralizedSGDOptimizer(  # noqa: N802 (as the other optimizers)
         TypeError: If `optimizer` is not an optimizer.
         ValueError: If it is wrapped already, there is no such style, or it does not overlap.
         InvalidArgumentError: In the first step, if the topology makes no means.
+        UnimplementedError: With `overlap`, in a TF1 graph.
 
     Example:
 

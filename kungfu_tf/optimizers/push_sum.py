@@ -107,7 +107,8 @@ def PushSumOptimizer(  # noqa: N802 (as the other optimizers)
 
     It cannot be used with `kungfu-run -on-failure survive`.
 
-    Source: Assran et al., "Stochastic Gradient Push for Distributed Deep Learning", ICML 2019.
+    Sources: Assran et al., "Stochastic Gradient Push for Distributed Deep Learning", ICML 2019;
+    Assran and Rabbat, "Asynchronous Gradient Push", IEEE Transactions on Automatic Control, 2021.
 
     Args:
         optimizer: As for `SynchronousSGDOptimizer`. It is changed in place.

@@ -27,7 +27,8 @@ class AdaScalePolicy(BasePolicy):
 
     Train with `MonitorGradientNoiseScaleOptimizer` around SGD, plain or with momentum. Its noise
     scale is smoothed: a larger `alpha` there makes rates steadier. Before the first measurement the
-    gain is 1.
+    gain is 1. Rank 0's progress counts. It begins at 0 in each `fit`, also in one that continues
+    from a backup.
 
     Source: Johnson et al., "AdaScale SGD: A User-Friendly Algorithm for Distributed Training", ICML
     2020, whose variances are expressed by the noise scale.
@@ -38,8 +39,8 @@ class AdaScalePolicy(BasePolicy):
         steps: The progress at which the training ends, a number above 0; None: `fit` ends it.
 
     Attributes:
-        gain: That of the last step.
-        progress: The sum of the gains.
+        gain: That of the last step, a number from 1 to the number of peers.
+        progress: The sum of the gains, in steps of a single peer.
 
     Raises:
         ValueError: If a number is out of range.
