@@ -14,9 +14,9 @@ import numpy as np
 import tensorflow as tf
 
 CHARACTERS = " abcdefghijklmnopqrstuvwxyz\n.,;:!?'\"-"  # others are blanks
-CONTEXT = 8  # characters from which the next one is foretold
+CONTEXT = 8  # characters from which the next one is predicted
 BLOCK = 1000  # characters: of ten blocks one is for validation, and one for the test
-HELD_OUT = 20_000  # characters that are foretold in each of the two
+HELD_OUT = 20_000  # characters that are predicted in each of the two
 
 
 @dataclasses.dataclass(frozen=True)
