@@ -2,8 +2,8 @@
 
 kungfu-run -np 4 python accuracy.py REPORT TASK METHOD STEPS SEED:RATE...
 
-Rank 0 adds a line of JSON to REPORT for each seed and learning rate: `validation` and `test`, the
-scores of the model that one would save, and `sent`, the bytes of a peer and step.
+Rank 0 adds a line of JSON to REPORT for each seed and learning rate. `validation` and `test` are
+the scores of the model that one would save, and `sent` the bytes of a peer and step.
 """
 
 from __future__ import annotations

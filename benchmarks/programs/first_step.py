@@ -4,9 +4,9 @@ LAUNCHER... python first_step.py REPORT
 python first_step.py REPORT ray|spark
 
 With a name it calls that engine for four peers. All processes of the job, those of the launcher
-too, are known by the variable BENCHMARK_MARK. Rank 0 writes a line of JSON to REPORT: when the
-session of an engine was up and when the step ended, by time.time(); and bytes, as proportional set
-sizes: the mean of a peer's process, and the sum of all processes.
+too, are known by the variable BENCHMARK_MARK. Rank 0 writes a line of JSON to REPORT. It has when
+the session of an engine was up and when the step ended, by time.time(). And it has bytes, as
+proportional set sizes: the mean of a peer's process, and the sum of all processes.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 kungfu-run -np 4 python parameter_servers.py REPORT SLOWDOWN ROUNDS
 
 To compute a gradient takes 20 ms, as on a device beside the processor, and SLOWDOWN times as long
-in a slow step. Rank 0 writes lines of JSON to REPORT: of each method, case and round the rates of
-all ranks; and the bytes of Adam's slots: all, the most of a peer, and the bound.
+in a slow step. Rank 0 writes lines of JSON to REPORT. They have the rates of all ranks, of each
+method, case and round, and the bytes of Adam's slots: all, the most of a peer, and the bound.
 """
 
 from __future__ import annotations

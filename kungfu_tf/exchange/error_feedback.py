@@ -32,7 +32,7 @@ class ErrorFeedback(Codec):
     their second stage is not this peer's, and not kept. 16-bit gradients are computed in float32.
 
     If any gradient of any peer is not finite, e stays as it was. With a loss scale e is kept
-    without it. `share` gives all peers the mean of their e, so that none of it is lost: `fit` does
+    without it. `share` gives all peers the mean of their e, so that none of it is lost. `fit` does
     so when it ends, before `BackupAndRestore` saves, and before peers come and go. If a peer fails,
     its e is lost.
 

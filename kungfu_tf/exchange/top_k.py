@@ -51,7 +51,7 @@ class TopK(Codec):
 
     If any gradient of any peer is not finite, e stays as it was, and elements of the mean are NaN.
     With a loss scale e is kept without it. `share` gives all peers the mean of their e, so that
-    none of it is lost: `fit` does so when it ends, before `BackupAndRestore` saves, and before
+    none of it is lost. `fit` does so when it ends, before `BackupAndRestore` saves, and before
     peers come and go. If a peer fails, its e is lost.
 
     Source: Lin et al., "Deep Gradient Compression", ICLR 2018, arXiv:1712.01887, without its

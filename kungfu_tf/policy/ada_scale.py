@@ -12,8 +12,8 @@ from kungfu_tf.policy.training import Training
 class AdaScalePolicy(BasePolicy):
     """Multiplies the learning rate by what the batches of all peers are worth (AdaScale SGD).
 
-    A step of n peers is worth between one and n steps of a single peer: one where all samples want
-    the same, n where they only differ by noise. The gradient noise scale tells how much:
+    A step of n peers is worth between one and n steps of a single peer. It is one where all samples
+    want the same, and n where they only differ by noise. The gradient noise scale tells how much:
 
     ```
     after each step, with n peers of batch size b, and the noise scale s:
@@ -22,8 +22,8 @@ class AdaScalePolicy(BasePolicy):
         learning rate ← rate(progress)·r
     ```
 
-    So the rate, its schedule and the number of steps are those of a single peer with a batch of b,
-    and need no tuning for another number of peers. A single peer keeps its rate.
+    So the rate, its schedule and the number of steps are those of a single peer with a batch of b.
+    They need no tuning for another number of peers. A single peer keeps its rate.
 
     Train with `MonitorGradientNoiseScaleOptimizer` around SGD, plain or with momentum. Its noise
     scale is smoothed: a larger `alpha` there makes rates steadier. Before the first measurement the
