@@ -1,4 +1,4 @@
-"""Stand-ins for KungFu and Horovod in the process of a test."""
+"""Stand-ins for KungFu, Horovod and BlueFog in the process of a test."""
 
 from __future__ import annotations
 
