@@ -356,7 +356,8 @@ def new_window(template: Any, *, topology: Topology, name: str, zeros: bool = Fa
 
     All peers make it, in eager code, with the same name and topology. It lasts until `free`, an
     error that other peers are told of, or a change of the peers or the strategy. Then all restart
-    it, or make it anew.
+    it, or make it anew. A peer holds its value, one for each source, and for each target what that
+    has not fetched yet.
 
     Source: Ying et al., "BlueFog: Make Decentralized Algorithms Practical for Optimization and Deep
     Learning", 2021, arXiv:2111.04287.
