@@ -70,10 +70,12 @@ def hierarchical_neighbor_all_reduce(
     is_given = check_given(what, topology, self_weight, src_weights, dst_weights)
     fixed = _given(what, self_weight, src_weights, dst_weights) if is_given else None
     graph = base_graph() if topology is None else topology
-    parents, across, within = _looked_up(graph, fixed, step)
+    parents, across, within, is_first = _looked_up(graph, fixed, step)
     mean = strategy.subset_all_reduce(tensor, parents, op="mean", name=f"{tag}/mean")
     [mixed] = neighbor.weighted_sums([mean], across, what=what, tag=f"{tag}/across")
-    return neighbor.weighted_sums([mixed], within, what=what, tag=f"{tag}/within")[0]
+    # The others add the result of the first one to -0, which keeps its bits.
+    start = tf.where(is_first, mixed, -tf.zeros_like(mixed))
+    return neighbor.weighted_sums([start], within, what=what, tag=f"{tag}/within")[0]
 
 
 def _given(what: str, self_weight: Any, sources: Any, targets: Any) -> tuple[Any, ...]:
@@ -100,9 +102,10 @@ def _given(what: str, self_weight: Any, sources: Any, targets: Any) -> tuple[Any
 
 def _looked_up(
     topology: Topology, fixed: tuple[Any, ...] | None, step: Any
-) -> tuple[Any, Neighborhood, Neighborhood]:
+) -> tuple[Any, Neighborhood, Neighborhood, Any]:
     """The parents of a tree for each host, and the neighbours across hosts and within this one.
 
+    Also whether this peer is the first one of its host, which has the others as targets within it.
     They are looked up when the operation runs: they are right after a resize, too.
     """
 
@@ -127,21 +130,22 @@ def _looked_up(
         return (
             parents,
             *(own, firsts[sources], weights, firsts[targets], factors, agree),
-            *(np.float64(is_first), from_first, np.ones(len(from_first))),
+            *(np.float64(1), from_first, np.ones(len(from_first))),
             *(followers if is_first else none, np.ones(len(followers) if is_first else 0)),
+            np.bool_(is_first),
         )
 
     weight, number = tf.TensorSpec([], tf.float64), tf.TensorSpec([], tf.int64)
     ranks, weights = tf.TensorSpec([None], tf.int32), tf.TensorSpec([None], tf.float64)
     side = [weight, ranks, weights, ranks, weights]
-    specs = [ranks, *side, number, *side]
+    specs = [ranks, *side, number, *side, tf.TensorSpec([], tf.bool)]
     found = tf.numpy_function(look_up, [tf.cast(step, tf.int64)], [spec.dtype for spec in specs])
     for value, spec in zip(found, specs, strict=True):
         value.set_shape(spec.shape)
     label = repr(topology) if fixed is None else ""
     across = Neighborhood(*found[1:7], topology=label)
-    within = Neighborhood(*[*found[7:], tf.zeros([], tf.int64)])
-    return found[0], across, within
+    within = Neighborhood(*[*found[7:12], tf.zeros([], tf.int64)])
+    return found[0], across, within, found[12]
 
 
 @functools.lru_cache(maxsize=8)

@@ -39,6 +39,8 @@ def main() -> None:
     sends = {1 - here: 4.0}
     y = mix(mine, self_weight=0.1, src_weights={1 - here: 2.0}, dst_weights=sends)
     expect(y, 0.1, 8.0)
+    endless = np.array([np.inf, 1.0])
+    np.testing.assert_array_equal(mix(endless), endless)  # no NaN on any peer of a host
     gradients(mine)
     refused(mine)
     in_the_words_of_bluefog(mine, expect)
