@@ -185,7 +185,9 @@ class Window:
         for place, weight in enumerate(sources):
             weight = numbers(weight, tf.float64)
             left = [value.read_value() for value in self._of_sources[place]]
-            totals = [t + times(value, weight) for t, value in zip(totals, left, strict=True)]
+            sums = [t + times(value, weight) for t, value in zip(totals, left, strict=True)]
+            is_none = tf.equal(weight, 0)  # 0·∞ would be NaN
+            totals = [tf.where(is_none, t, s) for t, s in zip(totals, sums, strict=True)]
             total += self._weights[place] * weight
             self._counts[place].assign(0)
             if reset:

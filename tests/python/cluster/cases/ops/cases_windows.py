@@ -123,6 +123,19 @@ def case_given_weights():
 
 
 @each(mode=["eager", "function"])
+def case_a_source_of_weight_0_adds_nothing(mode):
+    """Not even NaN, whatever it has left."""
+    window = kf.ops.new_window(2.0, topology=topology.ring(), name=f"infinite/{mode}")
+    window.put(2.0 if kf.rank() else np.inf)
+    kf.barrier()
+    weights = {rank: 0.25 for rank in others() if rank}
+    update = lambda: window.update(self_weight=0.5, weights=weights)  # noqa: E731
+    got = (tf.function(update) if mode == "function" else update)()
+    assert kf.rank() == 0 or got == 1.5
+    window.free()
+
+
+@each(mode=["eager", "function"])
 def case_partners_change_from_step_to_step(mode):
     """In lockstep, the neighbours of each step alone: as `neighbor_all_reduce`, of two tensors."""
     graph = topology.base_graph()
