@@ -5,6 +5,7 @@
 #include <new>
 #include <set>
 
+#include "ops/base/copy.h"
 #include "ops/base/hmac.h"
 #include "ops/base/logging.h"
 
@@ -25,6 +26,15 @@ std::string VoteName(const std::string& exchange) {
   std::string name = kVoteName;
   for (const uint8_t byte : digest) name += std::to_string(byte) + ".";
   return name;
+}
+
+// Calls `visit(span, bytes)` for the tensors that the operation changes in place.
+template <typename Visit>
+void ForEachInPlace(const Operation& operation, Visit visit) {
+  const size_t element = SizeOf(operation.dtype);
+  for (const Span& span : operation.spans) {
+    if (span.count > 0 && span.send == span.recv) visit(span, span.count * element);
+  }
 }
 
 bool HasRoot(Kind kind) { return kind == Kind::kBroadcast || kind == Kind::kReduce || kind == Kind::kGather; }
@@ -69,7 +79,8 @@ void Transactions::StartOnLoop(std::unique_ptr<Call> owned) {
   Call* const call = owned.get();
   call->exchange = JoinOnLoop(call);
   calls_[call->handle] = std::move(owned);
-  if (repeats_) Save(call);
+  const Status saved = repeats_ ? Save(call) : OkStatus();
+  if (!saved.ok()) return FailExchangeOnLoop(call->exchange, saved);
   if (!surviving_) RunOnLoop(call);
 }
 
@@ -97,28 +108,31 @@ Transactions::Exchange* Transactions::JoinOnLoop(Call* call) {
   return found;
 }
 
-void Transactions::Save(Call* call) {
-  const size_t element = SizeOf(call->operation.dtype);
-  const ShortList<Span>& spans = call->operation.spans;
-  if (std::none_of(spans.begin(), spans.end(),
-                   [](const Span& span) { return span.count > 0 && span.send == span.recv; })) {
-    return;
-  }
-  for (const Span& span : spans) {
-    const char* const data = static_cast<const char*>(span.send);
-    call->saved.insert(call->saved.end(), data, data + span.count * element);
-  }
+Status Transactions::Save(Call* call) {
+  uint64_t bytes = 0;
+  ForEachInPlace(call->operation, [&](const Span&, uint64_t size) { bytes += size; });
+  if (bytes == 0) return OkStatus();
+  call->saved = spares_.Take(bytes);
+  if (!call->saved) return ResourceExhaustedError(Title(call->operation) + ": no memory to keep its input in");
+  char* to = call->saved.get();
+  ForEachInPlace(call->operation, [&](const Span& span, uint64_t size) {
+    CopyBytes(to, static_cast<const char*>(span.send), size);
+    to += size;
+  });
+  return OkStatus();
 }
 
 // The operation for the session. Its results stay here until they are delivered, except for those with a place.
 Operation Transactions::Repeatable(Call* call) {
   const size_t element = SizeOf(call->operation.dtype);
-  const char* saved = call->saved.data();
-  for (const Span& span : call->operation.spans) {
-    if (call->saved.empty()) break;
-    if (span.send == span.recv) std::memcpy(span.recv, saved, span.count * element);
-    saved += span.count * element;
+  if (call->saved && call->has_run) {
+    const char* from = call->saved.get();
+    ForEachInPlace(call->operation, [&](const Span& span, uint64_t size) {
+      CopyBytes(static_cast<char*>(span.recv), from, size);
+      from += size;
+    });
   }
+  call->has_run = true;
   Operation operation = call->operation;
   if (operation.allocate) {
     operation.allocate = [call, element](const std::vector<uint64_t>& counts) -> void* {

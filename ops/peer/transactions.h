@@ -43,6 +43,7 @@
 
 #include "ops/collective/operation.h"
 #include "ops/collective/session.h"
+#include "ops/store/buffer_pool.h"
 #include "ops/transport/event_loop.h"
 
 namespace kungfu {
@@ -104,8 +105,9 @@ class Transactions {
     uint64_t run = 0;                  // and its handle there
 
     // Only if it may be repeated.
-    std::optional<PeerId> root;  // of an operation from or to another rank than 0
-    std::vector<char> saved;     // its input, if it works in place
+    std::optional<PeerId> root;   // of an operation from or to another rank than 0
+    std::shared_ptr<char> saved;  // its input, as far as it works in place
+    bool has_run = false;         // that may be written over
     std::vector<uint64_t> counts;
     std::unique_ptr<char[]> result;  // of what the call allocates
     std::optional<Norms> norms;
@@ -142,7 +144,7 @@ class Transactions {
 
   void StartOnLoop(std::unique_ptr<Call> call);
   Exchange* JoinOnLoop(Call* call);
-  static void Save(Call* call);
+  Status Save(Call* call);
   void RunOnLoop(Call* call);
   Operation Repeatable(Call* call);
   static bool FindRoot(const Call* call, const Session& session, Operation* operation);
@@ -177,7 +179,10 @@ class Transactions {
   std::map<uint64_t, std::unique_ptr<Call>> calls_;     // by handle: oldest first
   std::map<Key, std::unique_ptr<Exchange>> exchanges_;  // not delivered
   std::unordered_map<std::string, uint64_t> begun_;     // how many, by name
-  std::set<Key> failed_;                                // since the survivors met last
+  // For inputs: one for each of an update's buckets, mostly.
+  static constexpr size_t kMostSpares = 64;
+  BufferPool spares_{kMostSpares};
+  std::set<Key> failed_;  // since the survivors met last
   uint64_t era_ = 0;
   bool gave_up_ = false;  // in this era
   bool never_ = false;

@@ -72,7 +72,9 @@ class BlobStore {
   StatusOr<BlobRef> Sum(const BlobRef& old, const BlobRef& added);
 
   const int window_;
-  BufferPool pool_;
+  // A model's blobs come in one size for each dtype: one of each is filled while another is sent.
+  static constexpr size_t kMostSpares = 4;
+  BufferPool pool_{kMostSpares};
 
   mutable Mutex mu_;
   std::unordered_map<std::string, std::deque<BlobRef>> kept_ GUARDED_BY(mu_);  // versions ascend

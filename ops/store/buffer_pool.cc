@@ -8,18 +8,14 @@
 #include "ops/base/mutex.h"
 
 namespace kungfu {
-namespace {
-
-// A model's blobs come in one size for each dtype: one of each is filled while another is sent.
-constexpr size_t kMaxSpares = 4;
-
-}  // namespace
 
 struct BufferPool::Spares {
   struct Spare {
     uint64_t size;
     std::unique_ptr<char[]> bytes;
   };
+
+  explicit Spares(size_t most_kept) : most(most_kept) {}
 
   std::unique_ptr<char[]> Take(uint64_t size) EXCLUDES(mu) {
     MutexLock lock(&mu);
@@ -33,14 +29,15 @@ struct BufferPool::Spares {
   void Put(Spare spare) EXCLUDES(mu) {
     MutexLock lock(&mu);
     list.push_front(std::move(spare));
-    if (list.size() > kMaxSpares) list.pop_back();
+    if (list.size() > most) list.pop_back();
   }
 
+  const size_t most;
   Mutex mu;
   std::list<Spare> list GUARDED_BY(mu);  // the last that came back first
 };
 
-BufferPool::BufferPool() : spares_(std::make_shared<Spares>()) {}
+BufferPool::BufferPool(size_t most) : spares_(std::make_shared<Spares>(most)) {}
 
 std::shared_ptr<char> BufferPool::Take(uint64_t size) {
   std::unique_ptr<char[]> bytes = spares_->Take(size);

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -10,7 +11,8 @@ namespace kungfu {
 // Any thread. Its buffers may outlive it.
 class BufferPool {
  public:
-  BufferPool();
+  // Keeps up to `most` buffers for later.
+  explicit BufferPool(size_t most);
 
   // `size` bytes, of any content; they come back with the last reference. Null if there is no memory.
   std::shared_ptr<char> Take(uint64_t size);
