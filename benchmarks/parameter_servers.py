@@ -59,9 +59,8 @@ def slots_table(slots: dict[str, Any]) -> Iterator[str]:
     yield "| | of all | of a peer, at most | 1/4 and the largest variable | |"
     yield "|---|---|---|---|---|"
     is_reached = slots["most"] <= slots["bound"]
-    for title, part in (("slots of Adam", 1), ("weights that are served", 0.5)):
-        cells = [f"{part * slots[name] / KIB:.1f} KiB" for name in ("all", "most", "bound")]
-        yield f"| {title} | {' | '.join(cells)} | {'reached' if is_reached else 'missed'} |"
+    cells = [f"{slots[name] / KIB:.1f} KiB" for name in ("all", "most", "bound")]
+    yield f"| slots of Adam | {' | '.join(cells)} | {'reached' if is_reached else 'missed'} |"
 
 
 def plot(rates: Rates) -> Figure:

@@ -13,6 +13,7 @@ import tensorflow as tf
 from support import numpy_dtype
 
 import kungfu_tf as kf
+from kungfu_tf.optimizers import SynchronousSGDOptimizer
 
 RATE = 1 / 16
 # Matrices that are compressed, one of four axes, and what is too small for it.
@@ -120,6 +121,28 @@ def trained(
         mine = [target[kf.rank()] for target in of_step]
         step(*(tf.constant(t, v.dtype) for t, v in zip(mine, variables, strict=True)))
         after.append([v.numpy() for v in variables])
+    return after
+
+
+def trained_in_a_session(codec: Any, steps: int) -> list[Arrays]:
+    """The tensors after each step of S-SGD in a TF1 session."""
+    v1 = tf.compat.v1
+    after = []
+    with tf.Graph().as_default(), v1.Session() as session:
+        variables = [
+            v1.get_variable(f"v{i}", initializer=tf.constant(value), use_resource=True)
+            for i, value in enumerate(first())
+        ]
+        fed = [v1.placeholder(tf.float64, v.shape) for v in variables]
+        pairs = zip(variables, fed, strict=True)
+        loss = sum(tf.reduce_sum(tf.square(v - target)) / 2 for v, target in pairs)
+        inner = v1.train.GradientDescentOptimizer(RATE)
+        train = SynchronousSGDOptimizer(inner, compression=codec).minimize(loss)
+        session.run(v1.global_variables_initializer())
+        for of_step in targets(steps):
+            mine = [target[kf.rank()] for target in of_step]
+            session.run(train, dict(zip(fed, mine, strict=True)))
+            after.append(session.run(variables))
     return after
 
 

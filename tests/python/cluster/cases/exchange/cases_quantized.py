@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs_in_numpy as codecs
 import numpy as np
 import tensorflow as tf
-from codecs_in_numpy import RATE, assert_same, simulated, trained
+from codecs_in_numpy import RATE, assert_same, simulated, trained, trained_in_a_session
 from harness import each, exhaustive
 from support import raised_by
 
@@ -49,24 +49,8 @@ def case_an_optimizer(bits, mode, block):
 
 
 def case_a_session():
-    v1 = tf.compat.v1
-    after = []
-    with tf.Graph().as_default(), v1.Session() as session:
-        variables = [
-            v1.get_variable(f"v{i}", initializer=tf.constant(value), use_resource=True)
-            for i, value in enumerate(codecs.first())
-        ]
-        fed = [v1.placeholder(tf.float64, v.shape) for v in variables]
-        pairs = zip(variables, fed, strict=True)
-        loss = sum(tf.reduce_sum(tf.square(v - target)) / 2 for v, target in pairs)
-        inner = v1.train.GradientDescentOptimizer(RATE)
-        train = SynchronousSGDOptimizer(inner, compression=Int8(block=16)).minimize(loss)
-        session.run(v1.global_variables_initializer())
-        for of_step in codecs.targets(STEPS):
-            mine = [target[kf.rank()] for target in of_step]
-            session.run(train, dict(zip(fed, mine, strict=True)))
-            after.append(session.run(variables))
-    assert_same(after, simulated(codecs.Quantized(8, 16), STEPS))
+    found = trained_in_a_session(Int8(block=16), STEPS)
+    assert_same(found, simulated(codecs.Quantized(8, 16), STEPS))
 
 
 @each(bits=[8, 4])

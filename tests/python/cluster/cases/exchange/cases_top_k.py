@@ -5,7 +5,14 @@ from __future__ import annotations
 import codecs_in_numpy as codecs
 import numpy as np
 import tensorflow as tf
-from codecs_in_numpy import RATE, assert_same, simulated, trained, variables_of
+from codecs_in_numpy import (
+    RATE,
+    assert_same,
+    simulated,
+    trained,
+    trained_in_a_session,
+    variables_of,
+)
 from harness import Skip, each, exhaustive
 from support import raised_by
 
@@ -55,25 +62,8 @@ def case_an_optimizer(mode, buckets):
 
 
 def case_a_session():
-    v1 = tf.compat.v1
-    after = []
-    with tf.Graph().as_default(), v1.Session() as session:
-        variables = [
-            v1.get_variable(f"v{i}", initializer=tf.constant(value), use_resource=True)
-            for i, value in enumerate(codecs.first())
-        ]
-        fed = [v1.placeholder(tf.float64, v.shape) for v in variables]
-        pairs = zip(variables, fed, strict=True)
-        loss = sum(tf.reduce_sum(tf.square(v - target)) / 2 for v, target in pairs)
-        inner = v1.train.GradientDescentOptimizer(RATE)
-        optimizer = SynchronousSGDOptimizer(inner, compression=TopK(**SETTINGS))
-        train = optimizer.minimize(loss)
-        session.run(v1.global_variables_initializer())
-        for of_step in codecs.targets(STEPS):
-            mine = [target[kf.rank()] for target in of_step]
-            session.run(train, dict(zip(fed, mine, strict=True)))
-            after.append(session.run(variables))
-    assert_same(after, simulated(codecs.TopK(**SETTINGS), STEPS))
+    found = trained_in_a_session(TopK(**SETTINGS), STEPS)
+    assert_same(found, simulated(codecs.TopK(**SETTINGS), STEPS))
 
 
 def case_what_was_not_sent_is_sent_later():
