@@ -50,6 +50,14 @@ def get_current_created_window_names() -> list[str]:
     return sorted(windows)
 
 
+def _weights(own: float | None, others: Mapping[int, float] | None) -> dict[str, Any]:
+    """As `Window.put` takes them; BlueFog's None is 1."""
+    return {
+        "self_weight": 1.0 if own is None else own,
+        "weights": 1.0 if others is None else others,
+    }
+
+
 def neighbor_win_put(
     tensor: Any,
     name: str,
@@ -59,9 +67,7 @@ def neighbor_win_put(
 ) -> bool:
     """Leaves a tensor for the out-neighbors, in the place of the last one."""
     del require_mutex
-    window = _window(name)
-    kept = 1.0 if self_weight is None else self_weight
-    window.put(tensor, self_weight=kept, weights=1.0 if dst_weights is None else dst_weights)
+    _window(name).put(tensor, **_weights(self_weight, dst_weights))
     _changed(name)
     return True
 
@@ -75,10 +81,7 @@ def neighbor_win_accumulate(
 ) -> bool:
     """Adds a tensor to what is left for the out-neighbors."""
     del require_mutex
-    window = _window(name)
-    kept = 1.0 if self_weight is None else self_weight
-    left = 1.0 if dst_weights is None else dst_weights
-    window.accumulate(tensor, self_weight=kept, weights=left)
+    _window(name).accumulate(tensor, **_weights(self_weight, dst_weights))
     _changed(name)
     return True
 
