@@ -54,6 +54,10 @@ def diloco(every: int, **options: Any) -> Callable[[Any], Any]:
     return lambda optimizer: DiLoCoOptimizer(optimizer, every=every, **options)
 
 
+def neighbors_ahead(optimizer: Any) -> Any:
+    return DecentralizedSGDOptimizer(optimizer, style="awc", overlap=True)
+
+
 ALONE = Method("no exchange", lambda optimizer: optimizer, 20)
 PLAIN = Method("S-SGD", sync(), 2)
 HALVES = Method("S-SGD, bfloat16", sync(Cast("bfloat16")), 2)
@@ -78,6 +82,7 @@ SECTIONS = {
         HALVES,
         SOMETIMES,
         Method("one neighbour (base graph)", DecentralizedSGDOptimizer, 4),
+        Method("one neighbour, overlapped", neighbors_ahead, 10),
         Method("one peer (pair averaging)", PairAveragingOptimizer, 10),
     ],
 }

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import gradient_sets
 
 # The seconds of a step that computes, as an accelerator does, by the sections of tables.
-WAITS = {"exchange": 0.0, "overlap": 0.1, "scaling": 0.3}
+WAITS = {"exchange": 0.0, "overlap": 0.1, "scaling": 0.45}
 SIDES = {"12 MiB": 1024, "3 MiB": 512}  # of three matrices, beside three vectors
 
 

@@ -18,9 +18,13 @@ Optimizer = TypeVar("Optimizer")
 
 
 def random_partner(step: Any) -> Any:
-    """The rank of another peer, uniformly random: a function of the step and this peer's rank."""
+    """The rank of another peer, uniformly random: a function of the step and this peer's rank.
+
+    In a step all peers take the one that is as many ranks further. So where they are in step each
+    serves one other, and none has to send its model many times.
+    """
     rank, size = ops.peer_info()
-    seed = tf.stack([tf.cast(step, tf.int64), tf.cast(rank, tf.int64)])
+    seed = tf.stack([tf.cast(step, tf.int64), tf.constant(0, tf.int64)])
     most = tf.maximum(size, 2)  # one peer alone, which others may join, asks itself
     shift = tf.random.stateless_uniform([], seed, minval=1, maxval=most, dtype=tf.int32)
     return (rank + shift) % size
@@ -124,7 +128,7 @@ def PairAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
     has ended normally, this peer makes the step on its own model. So it does if that peer was lost
     in a job of `-on-failure survive`; elsewhere a request to a crashed peer is an error. Each peer
     sends and receives one model per step, whatever the number of peers, and keeps two copies of it
-    in memory.
+    in memory: in a step all peers ask the one that is as many ranks further.
 
     The peers' models differ: evaluate and save their average, which `average_variables` computes.
     `fit` does so by itself, and leaves the average in the model. In `fit` each peer takes as many
