@@ -69,7 +69,7 @@ def biases(found: list[Line]) -> Iterator[str]:
 def kind_of(mine: list[Line]) -> tuple[str, bool]:
     """What bias a method has, and whether it is that of the theory and of the simulation."""
     first, last = mine[0], mine[-1]
-    if not first["method"].startswith(("atc", "awc")):
+    if not first["method"].startswith(("atc", "awc", "quasi-global")):
         return "none", all(line["error"] <= NO_BIAS for line in mine)
     ratio = first["error"] / last["error"]
     is_same = all(abs(line["error"] / line["simulated"] - 1) <= SAME for line in mine)

@@ -32,6 +32,9 @@ from kungfu_tf.optimizers import (
 )
 
 
+REST = 2.0  # seconds in which arrives what a method has begun, so that it is not in others' way
+
+
 class Method(NamedTuple):
     """A way to train.
 
@@ -115,6 +118,8 @@ class Timed:
             time.sleep(WAITS[self.section])
             self._step()
         seconds = time.perf_counter() - began
+        if WAITS[self.section]:
+            time.sleep(REST)
         sent = libraries.statistics()["bytes_sent"] - before
         slowest = kf.ops.all_reduce(np.float64(seconds), op="max", name="seconds")
         mean = kf.ops.all_reduce(np.float64(sent), op="mean", name="sent")

@@ -144,6 +144,24 @@ def diffusion(graph: topology.Topology) -> Method:
     return lambda o: optimizers.ExactDiffusionOptimizer(o, topology=graph), simulate
 
 
+def quasi_global(graph: topology.Topology, momentum: float = 0.9) -> Method:
+    def simulate(gradient: Any, rate: float) -> np.ndarray:
+        models = buffers = np.zeros([kf.size(), FEATURES])
+        for step in range(TRAINED):
+            directions = gradient(models) + momentum * buffers
+            mixed = graph.at(step, kf.size()) @ (models - rate * directions)
+            buffers = momentum * buffers + (1 - momentum) * (models - mixed) / rate
+            models = mixed
+        return models
+
+    def wrap(optimizer: Any) -> Any:
+        return optimizers.QuasiGlobalMomentumOptimizer(
+            optimizer, momentum=momentum, topology=graph
+        )
+
+    return wrap, simulate
+
+
 METHODS: dict[str, Method] = {
     "all-reduce": (
         optimizers.SynchronousSGDOptimizer,
@@ -154,6 +172,7 @@ METHODS: dict[str, Method] = {
     "atc, exponential": atc(topology.exponential()),
     "atc, one-peer exponential": atc(topology.one_peer_exponential()),
     "atc, base graph": atc(topology.base_graph()),
+    "quasi-global momentum, ring": quasi_global(topology.ring()),
     "exact diffusion, ring": diffusion(topology.ring()),
     "gradient tracking, ring": tracking(topology.ring()),
     "gradient tracking, one-peer exponential": tracking(topology.one_peer_exponential()),

@@ -18,6 +18,7 @@ from kungfu_tf.optimizers.noise_scale import MonitorGradientNoiseScaleOptimizer
 from kungfu_tf.optimizers.pair_averaging import PairAveragingOptimizer
 from kungfu_tf.optimizers.parameter_server import ParameterServerOptimizer
 from kungfu_tf.optimizers.push_sum import PushSumOptimizer
+from kungfu_tf.optimizers.quasi_global_momentum import QuasiGlobalMomentumOptimizer
 from kungfu_tf.optimizers.sharded import ShardedOptimizer
 from kungfu_tf.optimizers.sync_sgd import SynchronousSGDOptimizer
 from kungfu_tf.optimizers.synchronous_averaging import SynchronousAveragingOptimizer
@@ -37,6 +38,7 @@ __all__ = [
     "PairAveragingOptimizer",
     "ParameterServerOptimizer",
     "PushSumOptimizer",
+    "QuasiGlobalMomentumOptimizer",
     "ShardedOptimizer",
     "SynchronousAveragingOptimizer",
     "SynchronousSGDOptimizer",

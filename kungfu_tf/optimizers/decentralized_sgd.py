@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+import tensorflow as tf
+
 from kungfu_tf import errors, groups, peer
 from kungfu_tf.exchange.ahead import Ahead
+from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.assignments import assign
+from kungfu_tf.exchange.gossip import Gossip
 from kungfu_tf.exchange.mixed import Mixed
+from kungfu_tf.exchange.periodic import Periodic
+from kungfu_tf.exchange.schedule import Schedule, check_steps
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.groups import Group
 from kungfu_tf.replicas import local_variables
@@ -71,11 +77,34 @@ class DecentralizedSGD(Mixed):
         return assign(mine, self.mixed(mine, self._step))
 
 
+class PeriodicDecentralizedSGD(Periodic):
+    """vᵢ ← Σⱼ W[i, j]·vⱼ after every `every` steps. See `DecentralizedSGDOptimizer`."""
+
+    title = "DecentralizedSGDOptimizer(every=...)"
+
+    def __init__(self, graph: Topology, every: int) -> None:
+        super().__init__(Schedule(every))
+        self._every = every
+        self._gossip = Gossip(graph)
+
+    def after_step(self, variables: Sequence[Any]) -> Sequence[Any]:
+        """Mixes the variables if it is time."""
+        return [] if peer.is_single_process() else super().after_step(variables)
+
+    def meet(self, variables: Sequence[Any], samples: Any) -> list[Any]:
+        """Returns the weighted sums, whatever the samples."""
+        del samples
+        meeting = self.schedule.steps.read_value() // self._every
+        mixed = self._gossip.mixed(variables, meeting, f"{self.name}/model")
+        return [tf.cast(m, v.dtype.base_dtype) for m, v in zip(mixed, variables, strict=True)]
+
+
 def DecentralizedSGDOptimizer(  # noqa: N802 (as the other optimizers)
     optimizer: Optimizer,
     *,
     topology: Topology | None = None,
     style: str = "atc",
+    every: int = 1,
     overlap: bool = False,
     group: Group | None = None,
 ) -> Optimizer:
@@ -105,6 +134,10 @@ def DecentralizedSGDOptimizer(  # noqa: N802 (as the other optimizers)
     numbers of batches: a peer that has run out continues mixing, with zero gradients. Each peer
     keeps its own optimizer state.
 
+    With `every` the models are mixed after that many steps, and nothing is sent between. W is then
+    the matrix for the meeting. Numbers of batches, callbacks that stop, steps without an update and
+    what `fit` asks in each step are as described at `LocalSGDOptimizer`.
+
     It cannot be used with `kungfu-run -on-failure survive`.
 
     Source: Lian et al., "Can Decentralized Algorithms Outperform Centralized Algorithms?", NeurIPS
@@ -115,6 +148,7 @@ def DecentralizedSGDOptimizer(  # noqa: N802 (as the other optimizers)
         topology: Who mixes with whom, the same on all peers; default `kf.topology.base_graph()`.
             Its matrices must be doubly stochastic, and connect all peers.
         style: "atc" mixes after the update, "awc" before.
+        every: The number of steps between two mixings, an integer from 1; more than 1 with "atc".
         overlap: Whether the mixing before an update begins right after the last one, and travels
             while gradients are computed. It is for the style "awc", whose models it does not
             change. Default: False. In a loop of your own, call
@@ -127,10 +161,12 @@ def DecentralizedSGDOptimizer(  # noqa: N802 (as the other optimizers)
         The same object.
 
     Raises:
-        TypeError: If `optimizer` is not an optimizer.
-        ValueError: If it is wrapped already, there is no such style, or it does not overlap.
-        InvalidArgumentError: In the first step, if the topology makes no means.
-        UnimplementedError: With `overlap`, in a TF1 graph.
+        TypeError: If `optimizer` is not an optimizer, or `every` not an integer.
+        ValueError: If it is wrapped already, there is no such style, it does not overlap, or
+            `every` is less than 1, or more with "awc".
+        InvalidArgumentError: When it first mixes, if the topology makes no means.
+        UnimplementedError: With `overlap`, in a TF1 graph; or with `every`, in a step that has
+            other variables than the first.
 
     Example:
 
@@ -145,5 +181,14 @@ def DecentralizedSGDOptimizer(  # noqa: N802 (as the other optimizers)
         raise errors.InvalidArgumentError(f"style {style!r} is none of {', '.join(_STYLES)}")
     if overlap and style != "awc":
         raise errors.InvalidArgumentError(f"overlap is for style 'awc', not for {style!r}")
+    check_steps("every", every, least=1)
+    if every > 1 and style != "atc":
+        raise errors.InvalidArgumentError(f"every is for style 'atc', not for {style!r}")
     graph = base_graph() if topology is None else topology
-    return wrap(optimizer, lambda: DecentralizedSGD(graph, style, overlap=overlap), group=group)
+
+    def make() -> Algorithm:
+        if every > 1:
+            return PeriodicDecentralizedSGD(graph, every)
+        return DecentralizedSGD(graph, style, overlap=overlap)
+
+    return wrap(optimizer, make, group=group)

@@ -234,7 +234,7 @@ PUBLIC = {
     "optimizers.AdaptiveSGDOptimizer": "(optimizer, change_step, *, alpha=0.1, group=None)",
     "optimizers.Algorithm": "()",
     "optimizers.DecentralizedSGDOptimizer": (
-        "(optimizer, *, topology=None, style='atc', overlap=False, group=None)"
+        "(optimizer, *, topology=None, style='atc', every=1, overlap=False, group=None)"
     ),
     "optimizers.DiLoCoOptimizer": (
         "(optimizer, *, outer=None, every=100, fragments=1, overlap=0, merge=0.5, island=None, "
@@ -254,6 +254,9 @@ PUBLIC = {
     "optimizers.PairAveragingOptimizer": "(optimizer, *, fuse_requests=True, group=None)",
     "optimizers.ParameterServerOptimizer": "(optimizer, *, staleness=None)",
     "optimizers.PushSumOptimizer": "(optimizer, *, topology, asynchronous=False, group=None)",
+    "optimizers.QuasiGlobalMomentumOptimizer": (
+        "(optimizer, *, momentum=0.9, topology=None, group=None)"
+    ),
     "optimizers.ShardedOptimizer": "(optimizer, *, bucket_bytes=26214400, group=None)",
     "optimizers.SynchronousAveragingOptimizer": (
         "(optimizer, *, alpha=0.1, momentum=0.0, group=None)"

@@ -13,7 +13,7 @@ from kungfu_tf import optimizers, topology
 from kungfu_tf.native import libraries
 from kungfu_tf.upstream import generations
 
-JOBS = [{"np": 3}, {"np": 4, "cases": ["as_in_numpy"]}]
+JOBS = [{"np": 3}, {"np": 4, "cases": ["as_in_numpy"]}, {"np": 1, "cases": ["every"]}]
 
 STEPS = 50
 RATE, MOMENTUM = 1 / 16, 7 / 8
@@ -90,6 +90,54 @@ def case_as_in_numpy(name, style):
     assert (ahead, at_once) == ((STEPS, 2) if overlapped else (0, STEPS))
 
 
+def mixed_sometimes(graph, every):
+    """The weights of all peers, as the docstring has it, after 2 · every + 1 steps, and the end."""
+    weights = first_weights()
+    meetings = iter(range(3))
+    for step, (x, y) in enumerate(zip(*(part[: 2 * every + 1] for part in batches()), strict=True)):
+        error = x @ weights[:, :, None] - y
+        weights = weights - RATE * 2 * np.mean(error * x, axis=1)
+        if (step + 1) % every == 0:
+            weights = graph.at(next(meetings), kf.size()) @ weights
+    return weights, graph.at(next(meetings), kf.size()) @ weights
+
+
+@each(mode=["eager", "function"])
+def case_every(mode):
+    """Nothing is sent between; the end mixes once more."""
+    variable = tf.Variable(first_weights()[kf.rank()][:, None])
+    optimizer = optimizers.DecentralizedSGDOptimizer(tf.keras.optimizers.SGD(RATE), every=3)
+
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(x @ variable - y))
+        optimizer.apply_gradients([(tape.gradient(loss, variable), variable)])
+
+    generations.build(optimizer, [variable])
+    run = tf.function(step) if mode == "function" else step
+    for x, y in zip(*(part[:7] for part in batches()), strict=True):
+        run(tf.constant(x[kf.rank()]), tf.constant(y[kf.rank()]))
+    expected, at_the_end = mixed_sometimes(topology.base_graph(), 3)
+    found = variable.numpy()[:, 0]
+    np.testing.assert_allclose(found, expected[kf.rank()], rtol=TOLERANCE, atol=TOLERANCE)
+    [algorithm] = generations.algorithms_of(optimizer)
+    assert libraries.completed(f"{algorithm.name}/model") == (2 if kf.size() > 1 else 0)
+    algorithm.finish()
+    found = variable.numpy()[:, 0]
+    np.testing.assert_allclose(found, at_the_end[kf.rank()], rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def case_every_is_for_atc():
+    plain = tf.keras.optimizers.SGD(0.1)
+    for options, error in (
+        ({"every": 0}, ValueError),
+        ({"every": 1.5}, TypeError),
+        ({"every": 2, "style": "awc"}, ValueError),
+    ):
+        make = lambda o=options: optimizers.DecentralizedSGDOptimizer(plain, **o)  # noqa: E731
+        assert "every" in raised_by(error, make)
+
+
 def parts_of_a_model():
     """Two variables, of which each peer has another value, and their means over the peers."""
     parts = [tf.Variable(float(kf.rank() + 10 * i), dtype="float64") for i in range(2)]
@@ -113,30 +161,33 @@ def case_parts_in_turn_are_mixed_fully(mode):
     np.testing.assert_allclose([part.numpy() for part in parts], means, rtol=1e-15)
 
 
-@each(with_step=[True, False])
-def case_sessions_go_through_the_cycle(with_step):
+@each(with_step=[True, False], every=[1, 2])
+def case_sessions_go_through_the_cycle(with_step, every):
     """Whether or not somebody raises the global step, which each monitored session has."""
     v1 = tf.compat.v1
     with tf.Graph().as_default():
         parts, means = parts_of_a_model()
         step = v1.train.get_or_create_global_step()
-        optimizer = optimizers.DecentralizedSGDOptimizer(v1.train.GradientDescentOptimizer(0.0))
+        optimizer = optimizers.DecentralizedSGDOptimizer(
+            v1.train.GradientDescentOptimizer(0.0), every=every
+        )
         train = optimizer.minimize(tf.add_n(parts), step if with_step else None, var_list=parts)
         with v1.train.SingularMonitoredSession() as session:
             raw = session.raw_session()
             for part, value in zip(parts, (kf.rank(), kf.rank() + 10), strict=True):
                 part.load(float(value), raw)  # the session has given all peers rank 0's
-            for _ in range(topology.base_graph().exact_steps(kf.size())):
+            for _ in range(every * topology.base_graph().exact_steps(kf.size())):
                 session.run(train)
             found = raw.run(parts)
     np.testing.assert_allclose(found, means, rtol=1e-15)
 
 
-def case_in_fit():
+@each(every=[1, 3])
+def case_in_fit(every):
     """`fit` validates and ends with the average, whatever the numbers of batches."""
     model = linear_model()
     optimizer = tf.keras.optimizers.SGD(0.1)
-    model.compile(optimizers.DecentralizedSGDOptimizer(optimizer), "mse")
+    model.compile(optimizers.DecentralizedSGDOptimizer(optimizer, every=every), "mse")
     x = np.random.default_rng(kf.rank()).normal(size=(32 + 8 * kf.rank(), 3))
     history = model.fit(x, x.sum(axis=1), batch_size=8, epochs=8, verbose=0)
     assert history.history["loss"][-1] < 0.1 * history.history["loss"][0]

@@ -1,4 +1,4 @@
-"""Gradient tracking, exact diffusion and push-sum, against simulations in NumPy, in float64."""
+"""Methods of neighbours whose data differ, against simulations in NumPy, in float64."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from kungfu_tf import optimizers, topology
 from kungfu_tf.native import libraries
 from kungfu_tf.upstream import generations
 
-JOBS = [{"np": 3}]
+JOBS = [{"np": 3}, {"np": 1, "cases": ["momentum"]}]
 
 STEPS, MANY = 40, 400
-RATE = 1 / 16
+RATE, MOMENTUM = 1 / 16, 3 / 4
 TOLERANCE = 1e-12
 EXACT = 1e-9  # of a solution
 METHODS = {
     "tracking": optimizers.GradientTrackingOptimizer,
     "diffusion": optimizers.ExactDiffusionOptimizer,
     "neighbours": optimizers.DecentralizedSGDOptimizer,
+    "momentum": optimizers.QuasiGlobalMomentumOptimizer,
 }
 TOPOLOGIES = {"ring": topology.ring(directed=True), "base-2": topology.base_graph()}
 PATH = topology.metropolis([(0, 1), (1, 2)])  # symmetric, and not all know each other
@@ -74,6 +75,18 @@ def diffusion(graph, steps, first=None):
     return weights
 
 
+def quasi_global(graph, steps, first=None):
+    """The weights of all peers, as the paper has it: its momentum is in units of gradients."""
+    weights = first_weights() if first is None else first
+    buffers = np.zeros_like(weights)
+    for step in range(steps):
+        directions = gradients(weights) + MOMENTUM * buffers
+        mixed = graph.at(step, kf.size()) @ (weights - RATE * directions)
+        buffers = MOMENTUM * buffers + (1 - MOMENTUM) * (weights - mixed) / RATE
+        weights = mixed
+    return weights
+
+
 def trained(optimizer, steps, *, mode="function"):
     """The weights of this peer."""
     return variable_of(optimizer, steps, mode).numpy()[:, 0]
@@ -113,6 +126,24 @@ def case_diffusion(mode):
     found = trained(optimizer, STEPS, mode=mode)
     expected = diffusion(PATH, STEPS)[kf.rank()]
     np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+@each(name=["ring", "base-2"], mode=["eager", "function"])
+def case_momentum(name, mode):
+    graph = TOPOLOGIES[name]
+    optimizer = optimizers.QuasiGlobalMomentumOptimizer(
+        tf.keras.optimizers.SGD(RATE), momentum=MOMENTUM, topology=graph
+    )
+    found = trained(optimizer, STEPS, mode=mode)
+    expected = quasi_global(graph, STEPS)[kf.rank()]
+    np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def case_a_momentum_that_is_none():
+    plain = tf.keras.optimizers.SGD(RATE)
+    for momentum, error in ((1.0, ValueError), (-0.5, ValueError), ("much", TypeError)):
+        make = lambda m=momentum: optimizers.QuasiGlobalMomentumOptimizer(plain, momentum=m)  # noqa: E731
+        assert "momentum" in raised_by(error, make)
 
 
 @each(method=["tracking", "diffusion", "neighbours"])
@@ -160,7 +191,7 @@ def case_push_sum_needs_columns():
     assert "column 0 adds up to 0.75, not to 1" in text, text
 
 
-@each(method=["tracking", "diffusion"])
+@each(method=["tracking", "diffusion", "momentum"])
 def case_begun_anew(method):
     """A second training is one from there, whatever the first has left."""
     optimizer = METHODS[method](tf.keras.optimizers.SGD(RATE), topology=PATH)
@@ -177,7 +208,7 @@ def case_begun_anew(method):
     np.testing.assert_allclose(variable.numpy(), (matrix @ updated)[kf.rank()], rtol=1e-14)
 
 
-@each(method=["tracking", "diffusion"])
+@each(method=["tracking", "diffusion", "momentum"])
 def case_in_fit(method):
     """It validates and ends with the average, whatever the numbers of batches."""
     layers = [tf.keras.layers.Input((3,)), tf.keras.layers.Dense(1, use_bias=False)]
@@ -198,17 +229,27 @@ def step_in_a_graph(optimizer):
     return weights, optimizer.minimize(loss)
 
 
-def case_in_a_session():
+IN_GRAPHS = {
+    "diffusion": (lambda o: optimizers.ExactDiffusionOptimizer(o, topology=PATH), diffusion),
+    "momentum": (
+        lambda o: optimizers.QuasiGlobalMomentumOptimizer(o, momentum=MOMENTUM, topology=PATH),
+        quasi_global,
+    ),
+}
+
+
+@each(method=["diffusion", "momentum"])
+def case_in_a_session(method):
     v1 = tf.compat.v1
+    make, simulate = IN_GRAPHS[method]
     with tf.Graph().as_default():
-        plain = v1.train.GradientDescentOptimizer(RATE)
-        weights, train = step_in_a_graph(optimizers.ExactDiffusionOptimizer(plain, topology=PATH))
+        weights, train = step_in_a_graph(make(v1.train.GradientDescentOptimizer(RATE)))
         with v1.Session() as session:
             session.run(v1.global_variables_initializer())
             for _ in range(10):
                 session.run(train)
             found = session.run(weights)[:, 0]
-    expected = diffusion(PATH, 10, first=np.repeat(first_weights()[:1], kf.size(), axis=0))
+    expected = simulate(PATH, 10, first=np.repeat(first_weights()[:1], kf.size(), axis=0))
     np.testing.assert_allclose(found, expected[kf.rank()], rtol=1e-12)
 
 
