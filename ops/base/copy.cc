@@ -1,9 +1,5 @@
 #include "ops/base/copy.h"
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -42,25 +38,14 @@ void CopyBytes(char* to, const char* from, size_t size) {
 }
 
 void CopyPastCaches(char* to, const char* from, size_t size) {
-#if defined(__SSE2__)
   const size_t skew = reinterpret_cast<uintptr_t>(to) % kLine;
   const size_t head = std::min(size, skew == 0 ? 0 : kLine - skew);
   std::memcpy(to, from, head);
-  to += head;
-  from += head;
-  size -= head;
-  for (; size >= kLine; size -= kLine) {
-    const auto* const line = reinterpret_cast<const __m128i*>(from);
-    const __m128i quarters[] = {_mm_loadu_si128(line), _mm_loadu_si128(line + 1), _mm_loadu_si128(line + 2),
-                                _mm_loadu_si128(line + 3)};
-    for (size_t i = 0; i < 4; ++i) _mm_stream_si128(reinterpret_cast<__m128i*>(to) + i, quarters[i]);
-    to += kLine;
-    from += kLine;
-  }
-  // These stores keep no order of their own.
-  _mm_sfence();
-#endif
-  std::memcpy(to, from, size);
+  const size_t lines = (size - head) / kLine;
+  CopyLinesPastCaches(to + head, from + head, lines);
+  OrderPastCaches();
+  const size_t before = head + lines * kLine;
+  std::memcpy(to + before, from + before, size - before);
 }
 
 }  // namespace kungfu

@@ -18,7 +18,7 @@ StoreChoice::Stores StoreChoice::Next() {
 
 void StoreChoice::Took(Stores stores, size_t bytes, Seconds time) {
   costs_[stores] = {time.count() / static_cast<double>(bytes), costs_[stores][0]};
-  const Stores best = CostOf(kPlain) > kWorth * CostOf(kPastCaches) ? kPastCaches : kPlain;
+  const Stores best = CostOf(kPlain) > worth_ * CostOf(kPastCaches) ? kPastCaches : kPlain;
   if (best == best_) return;
   best_ = best;
   until_try_ = between_ = kFewest;

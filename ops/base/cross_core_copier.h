@@ -20,6 +20,9 @@ class StoreChoice {
  public:
   enum Stores { kPlain, kPastCaches };
 
+  // `worth`: the factor by which plain stores must be slower, as reading data that went past the caches is slower, too.
+  explicit StoreChoice(double worth = 2) : worth_(worth) {}
+
   // For the next copy that is timed: now and then the others, to see what has changed.
   Stores Next();
   // For one that is not.
@@ -27,13 +30,12 @@ class StoreChoice {
   void Took(Stores stores, size_t bytes, Seconds time);
 
  private:
-  // The factor by which plain stores must be slower: reading data that went past the caches is slower, too.
-  static constexpr double kWorth = 2;
   // Timed copies from one try of the other stores to the next: more and more as long as nothing changes.
   static constexpr int kFewest = 4, kMost = 64;
 
   double CostOf(Stores stores) const;
 
+  const double worth_;
   Stores best_ = kPlain;
   int until_try_ = kFewest;
   int between_ = kFewest;

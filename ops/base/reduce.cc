@@ -5,6 +5,8 @@
 #include <type_traits>
 
 #include "ops/base/accumulate.h"
+#include "ops/base/bytes.h"
+#include "ops/base/copy.h"
 #include "ops/base/float16.h"
 #include "ops/base/instructions.h"
 #include "ops/base/logging.h"
@@ -188,6 +190,34 @@ struct TwofoldSumLoop {
   }
 };
 
+// Some lines of sums at a time, which are then stored twice. Elements before the first whole line, and behind the last
+// one, are stored like any others.
+template <typename T>
+struct TwofoldSumPastCachesLoop {
+  KF_INLINE static void Run(void* out, void* also, const void* a, const void* b, size_t count, int divisor) {
+    constexpr size_t kElements = kLine / sizeof(T), kLines = 8;
+    auto* to = static_cast<T*>(out);
+    auto* too = static_cast<T*>(also);
+    const auto* left = static_cast<const T*>(a);
+    const auto* right = static_cast<const T*>(b);
+    const size_t skew = reinterpret_cast<uintptr_t>(out) % kLine / sizeof(T);
+    const size_t head = std::min(count, skew == 0 ? 0 : kElements - skew);
+    TwofoldSumLoop<T>::Run(to, too, left, right, head, divisor);
+    alignas(kLine) T sums[kElements * kLines];
+    size_t i = head;
+    while (count - i >= kElements) {
+      const size_t lines = std::min(kLines, (count - i) / kElements);
+      const size_t size = lines * kElements;
+      TwofoldSumLoop<T>::Run(sums, sums, left + i, right + i, size, divisor);
+      CopyLinesPastCaches(reinterpret_cast<char*>(to + i), reinterpret_cast<const char*>(sums), lines);
+      CopyLinesPastCaches(reinterpret_cast<char*>(too + i), reinterpret_cast<const char*>(sums), lines);
+      i += size;
+    }
+    OrderPastCaches();
+    TwofoldSumLoop<T>::Run(to + i, too + i, left + i, right + i, count - i, divisor);
+  }
+};
+
 template <typename T>
 struct ScaleLoop {
   KF_INLINE static void Run(void* total, const void* in, double weight, size_t count) {
@@ -247,7 +277,7 @@ KF_INSTRUCTIONS(Avx512, KF_AVX512);
 struct Kernels {
   ReduceKernel reduce[kNumReduceOps] = {};
   DivideKernel divide = nullptr;
-  TwofoldSumKernel twofold_sum = nullptr;
+  TwofoldSumKernel twofold_sum = nullptr, twofold_sum_past_caches = nullptr;
   ScaleKernel scale = nullptr, add_scaled = nullptr;
 };
 
@@ -273,6 +303,7 @@ constexpr Kernels KernelsOf() {
   }
   if constexpr (std::is_floating_point_v<T>) {
     kernels.twofold_sum = Set::template TwofoldSum<TwofoldSumLoop<T>>;
+    kernels.twofold_sum_past_caches = Set::template TwofoldSum<TwofoldSumPastCachesLoop<T>>;
     kernels.scale = Set::template Scale<ScaleLoop<T>>;
     kernels.add_scaled = Set::template Scale<AddScaledLoop<T>>;
   }
@@ -327,6 +358,11 @@ bool HasTwofoldSum(DType dtype, ReduceOp op) {
 void TwofoldSum(void* out, void* also, const void* a, const void* b, size_t count, DType dtype, int divisor) {
   KF_CHECK(HasTwofoldSum(dtype, ReduceOp::kSum) && divisor > 0) << Name(dtype) << " by " << divisor;
   KernelsFor(dtype).twofold_sum(out, also, a, b, count, divisor);
+}
+
+void TwofoldSumPastCaches(void* out, void* also, const void* a, const void* b, size_t count, DType dtype, int divisor) {
+  KF_CHECK(HasTwofoldSum(dtype, ReduceOp::kSum) && divisor > 0) << Name(dtype) << " by " << divisor;
+  KernelsFor(dtype).twofold_sum_past_caches(out, also, a, b, count, divisor);
 }
 
 void Scale(void* total, const void* in, double weight, size_t count, DType dtype) {

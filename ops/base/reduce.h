@@ -22,7 +22,9 @@ void Divide(void* data, size_t count, DType dtype, int divisor);
 // be `a` and `b`, in any order; other overlaps are not allowed. REQUIRES: float32 or float64; pointers aligned to the
 // element; divisor > 0: 1 for a sum.
 void TwofoldSum(void* out, void* also, const void* a, const void* b, size_t count, DType dtype, int divisor);
-// Whether such a reduction has this loop: sums and means of float32 and float64 have it.
+// The same, with stores past the caches (copy.h). REQUIRES: `out` and `also` are multiples of 16 bytes apart.
+void TwofoldSumPastCaches(void* out, void* also, const void* a, const void* b, size_t count, DType dtype, int divisor);
+// Whether such a reduction has these loops: sums and means of float32 and float64 have them.
 bool HasTwofoldSum(DType dtype, ReduceOp op);
 
 // The steps of a weighted sum: total[i] = weight * in[i], and total[i] += weight * in[i], each product rounded before

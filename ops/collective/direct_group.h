@@ -94,6 +94,8 @@ class DirectGroup : private FdHandler, private Pollable {
   }
   // The copier for data that the peer at `place` reads next; at its own place: for data that any peer may read.
   CrossCoreCopier* CopierTo(int place) { return &copiers_[place]; }
+  // For sums that go to two places.
+  StoreChoice* SumStores() { return &sum_stores_; }
   // The count of operations that a peer has finished in a slot. A peer that sees the count sees all writes before it.
   uint64_t FinishedOnLoop(int place, int slot) const {
     KF_DCHECK(loop_->InLoop());
@@ -165,6 +167,8 @@ class DirectGroup : private FdHandler, private Pollable {
   DirectEndpoint endpoint_;
   std::vector<Peer> peers_;               // by place; empty for this one
   std::vector<CrossCoreCopier> copiers_;  // by place
+  // Plain stores also displace what the next step reads, which the clock does not see here.
+  StoreChoice sum_stores_{1.3};
   std::vector<int> free_slots_, free_pads_;
   uint32_t writers_ = 0;
   std::vector<DirectWaiter*> waiters_;

@@ -91,7 +91,7 @@ class DirectMover : public HostMover {
 
   bool MayRepeat() const override { return !movement().measurement; }
 
-  DirectReduction reduction_{movement().dtype, movement().op, movement().size};
+  DirectReduction reduction_{movement().dtype, movement().op, movement().size, SumStores()};
   std::vector<Norms> board_;    // what each peer has measured, by place
   std::vector<Pieces> places_;  // this peer's on each board
 };

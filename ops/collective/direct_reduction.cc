@@ -30,8 +30,8 @@ void DirectReduction::Cursor<List>::Advance(uint64_t bytes) {
   }
 }
 
-DirectReduction::DirectReduction(DType dtype, ReduceOp op, int peers)
-    : dtype_(dtype), op_(op), peers_(peers), accumulator_(AccumulatorOf(dtype, op)) {}
+DirectReduction::DirectReduction(DType dtype, ReduceOp op, int peers, StoreChoice* stores)
+    : dtype_(dtype), op_(op), peers_(peers), stores_(stores), accumulator_(AccumulatorOf(dtype, op)) {}
 
 DirectReduction::~DirectReduction() = default;
 
@@ -86,8 +86,7 @@ size_t DirectReduction::SizeOfBlock() const {
   const char* const begin = results_.empty() ? operands_[0].data() : results_[0].data();
   const size_t skew = reinterpret_cast<uintptr_t>(begin) % kLine;
   if (skew != 0 && skew % SizeOf(dtype_) == 0) return kLine - skew;
-  const bool is_one_loop = operands_.size() == 2 && results_.size() == 2 && HasTwofoldSum(dtype_, op_);
-  return is_one_loop && IsSecondAtHand() ? kLongBlock : kBlock;
+  return operands_.size() == 2 && results_.size() == 2 && IsTwofold() ? kLongBlock : kBlock;
 }
 
 // No element is written to a peer's memory before it was read from all operands: one of them may lie there.
@@ -123,12 +122,18 @@ bool DirectReduction::MeasuresSums() const {
          (op_ == ReduceOp::kSum || (op_ == ReduceOp::kMean && (result_squares_ || peers_ == 0)));
 }
 
-// The second result lies where an operand was read: one loop writes it with the first. Elsewhere it is written faster
-// by a copy of whole lines, which need not be fetched before.
+// The second result lies where an operand was read.
 bool DirectReduction::IsSecondAtHand() const {
   return results_.size() > 1 && std::any_of(operands_.begin(), operands_.end(), [this](const Cursor<Payload>& operand) {
            return operand.data() == results_[1].data();
          });
+}
+
+// Whether one loop writes the first two results. If the second lies where no operand was read, and there are more, it
+// is written faster by a copy of whole lines, which need not be fetched before.
+bool DirectReduction::IsTwofold() const {
+  if (!HasTwofoldSum(dtype_, op_)) return false;
+  return IsSecondAtHand() || (stores_ && operands_.size() == 2 && results_.size() == 2);
 }
 
 size_t DirectReduction::CombineMeasured(size_t count) {
@@ -151,13 +156,13 @@ size_t DirectReduction::CombineMeasured(size_t count) {
 
 size_t DirectReduction::Combine(size_t count) {
   char* const result = results_[0].data();
-  const bool is_twofold = HasTwofoldSum(dtype_, op_) && IsSecondAtHand();
+  const bool is_twofold = IsTwofold();
   const char* left = operands_[0].data();
   for (size_t i = 1; i < operands_.size(); ++i) {
     const char* const right = operands_[i].data();
     const bool is_last = i + 1 == operands_.size();
     if (is_last && is_twofold) {
-      TwofoldSum(result, results_[1].data(), left, right, count, dtype_, divisor());
+      SumTwofold(left, right, count);
       return 2;
     }
     char* const to = is_last ? result : partial_.get();
@@ -166,6 +171,24 @@ size_t DirectReduction::Combine(size_t count) {
   }
   if (divisor() > 1) Divide(result, count, dtype_, divisor());
   return 1;
+}
+
+// Results that lie elsewhere than the operands are as many lines again. If all of them do not fit the caches, stores
+// past those are faster.
+void DirectReduction::SumTwofold(const char* left, const char* right, size_t count) {
+  char* const first = results_[0].data();
+  char* const second = results_[1].data();
+  const bool is_like_first = (first - second) % static_cast<ptrdiff_t>(kLine) == 0;
+  if (IsSecondAtHand() || !is_like_first) {
+    return TwofoldSum(first, second, left, right, count, dtype_, divisor());
+  }
+  const size_t bytes = count * SizeOf(dtype_);
+  const bool is_timed = bytes >= kBlock;
+  const StoreChoice::Stores stores = is_timed ? stores_->Next() : stores_->best();
+  const Clock::time_point start = is_timed ? Clock::now() : Clock::time_point();
+  const auto sum = stores == StoreChoice::kPlain ? TwofoldSum : TwofoldSumPastCaches;
+  sum(first, second, left, right, count, dtype_, divisor());
+  if (is_timed) stores_->Took(stores, bytes, Clock::now() - start);
 }
 
 void DirectReduction::CombineWide(char* result, size_t count) {

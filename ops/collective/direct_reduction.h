@@ -21,8 +21,9 @@ namespace kungfu {
 // it. The same memory may be an operand and a result.
 class DirectReduction {
  public:
-  // A mean is divided by `peers`; 0: it is not, as a part of a larger reduction.
-  DirectReduction(DType dtype, ReduceOp op, int peers);
+  // A mean is divided by `peers`; 0: it is not, as a part of a larger reduction. `stores` chooses those of two results
+  // that lie where no operand was read.
+  DirectReduction(DType dtype, ReduceOp op, int peers, StoreChoice* stores = nullptr);
   ~DirectReduction();
 
   // The arrays: at least two, of equal sizes, with boundaries of pieces between elements.
@@ -64,16 +65,19 @@ class DirectReduction {
   void Block(size_t bytes);
   bool MeasuresSums() const;
   bool IsSecondAtHand() const;
+  bool IsTwofold() const;
   // The divisor of the sum of all operands.
   int divisor() const { return op_ == ReduceOp::kMean && peers_ > 0 ? peers_ : 1; }
   // Both return how many results are there then, from the first on.
   size_t CombineMeasured(size_t count);
   size_t Combine(size_t count);
+  void SumTwofold(const char* left, const char* right, size_t count);
   void CombineWide(char* result, size_t count);
 
   const DType dtype_;
   const ReduceOp op_;
   const int peers_;
+  StoreChoice* const stores_;
   const DType accumulator_;
   uint64_t left_ = 0;
   std::vector<Cursor<Payload>> operands_;

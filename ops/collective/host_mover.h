@@ -80,6 +80,7 @@ class HostMover : public Mover, private DirectWaiter {
   EventLoop* loop() const { return loop_; }
   const DirectGroup& group() const { return *group_; }
   CrossCoreCopier* CopierTo(int place) const { return group_->CopierTo(place); }
+  StoreChoice* SumStores() const { return group_->SumStores(); }
   int rank() const { return group_->ranks()[place()]; }
   int place() const { return group_->place(); }
   const Movement& movement() const { return movement_; }

@@ -52,6 +52,12 @@ KF_TEST(StoreChoice, IsPlainWhereThatCostsLittle) {
   EXPECT_LE(CountPlain(&much, {11e-6, 5e-6}, 1000), 40);
 }
 
+KF_TEST(StoreChoice, IsPastCachesFromItsWorthOn) {
+  StoreChoice little(1.3), much(1.3);
+  EXPECT_GE(CountPlain(&little, {6e-6, 5e-6}, 1000), 970);
+  EXPECT_LE(CountPlain(&much, {7e-6, 5e-6}, 1000), 40);
+}
+
 KF_TEST(StoreChoice, IsSoonBackAfterAMistake) {
   StoreChoice choice;
   CountPlain(&choice, kNear, 1000);

@@ -1,5 +1,6 @@
 #include "ops/base/reduce.h"
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <limits>
@@ -254,7 +255,7 @@ void CheckEveryDivision() {
 }
 
 template <typename T>
-void CheckTwofoldSums(DType dtype) {
+void CheckTwofoldSums(DType dtype, decltype(&TwofoldSum) sum) {
   // Where the results go: to the operands, in either order, and elsewhere.
   for (const auto& [out, also] : {std::pair(0, 1), std::pair(1, 0), std::pair(2, 3)}) {
     for (const size_t count : kCounts) {
@@ -263,7 +264,7 @@ void CheckTwofoldSums(DType dtype) {
         Elements<Float<T>> arrays[4], expected(count);
         for (auto& array : arrays) array = MakeElements<Float<T>>(count, &random);
         for (size_t i = 0; i < count; ++i) expected[i] = (arrays[0][i] + arrays[1][i]) / static_cast<T>(divisor);
-        TwofoldSum(arrays[out].data(), arrays[also].data(), arrays[0].data(), arrays[1].data(), count, dtype, divisor);
+        sum(arrays[out].data(), arrays[also].data(), arrays[0].data(), arrays[1].data(), count, dtype, divisor);
         const std::string what = std::string(Name(dtype)) + " by " + std::to_string(divisor);
         ExpectSame<Float<T>>(arrays[out], expected, what);
         ExpectSame<Float<T>>(arrays[also], expected, what);
@@ -274,9 +275,32 @@ void CheckTwofoldSums(DType dtype) {
 
 KF_TEST(TwofoldSum, InPlaceAndElsewhere) {
   WithAllInstructions([] {
-    CheckTwofoldSums<float>(DType::kFloat32);
-    CheckTwofoldSums<double>(DType::kFloat64);
+    for (const auto sum : {TwofoldSum, TwofoldSumPastCaches}) {
+      CheckTwofoldSums<float>(DType::kFloat32, sum);
+      CheckTwofoldSums<double>(DType::kFloat64, sum);
+    }
   });
+}
+
+// Nothing before or behind them is written.
+KF_TEST(TwofoldSum, PastCachesAnywhereInALine) {
+  constexpr size_t kRoom = 400;
+  alignas(64) static float out[kRoom], also[kRoom];
+  for (size_t offset = 0; offset <= 16; ++offset) {
+    for (const size_t count : {0, 1, 15, 16, 17, 127, 128, 129, 300}) {
+      std::vector<float> a(count), b(count), expected(kRoom, -1);
+      for (size_t i = 0; i < count; ++i) {
+        a[i] = static_cast<float>(i);
+        b[i] = static_cast<float>(3 * i + 2);
+        expected[offset + i] = static_cast<float>(2 * i + 1);
+      }
+      std::fill(out, out + kRoom, -1.0f);
+      std::fill(also, also + kRoom, -1.0f);
+      TwofoldSumPastCaches(out + offset, also + offset, a.data(), b.data(), count, DType::kFloat32, 2);
+      EXPECT_TRUE(std::equal(out, out + kRoom, expected.begin()));
+      EXPECT_TRUE(std::equal(also, also + kRoom, expected.begin()));
+    }
+  }
 }
 
 KF_TEST(TwofoldSum, IsThereForSumsAndMeansOfFloats) {

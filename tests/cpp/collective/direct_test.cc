@@ -77,6 +77,33 @@ KF_TEST(Direct, OperandsAreInTheOrderOfRanks) {
   }
 }
 
+// So large that either kind of stores is tried (StoreChoice).
+KF_TEST(Direct, LargeResultsElsewhere) {
+  constexpr uint64_t kCount = (1 << 20) + 3;
+  Cluster cluster(2, Direct());
+  std::vector<Buffer> inputs, results;
+  std::vector<char> expected(kCount * sizeof(float));
+  auto* const sums = reinterpret_cast<float*>(expected.data());
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::vector<char> bytes = MakeFractions(DType::kFloat32, kCount, rank);
+    inputs.emplace_back(cluster.arena(rank), Place::kShared, bytes);
+    results.emplace_back(cluster.arena(rank), Place::kShared, std::vector<char>(bytes.size()));
+    const auto* const numbers = reinterpret_cast<const float*>(bytes.data());
+    for (uint64_t i = 0; i < kCount; ++i) sums[i] += numbers[i];
+  }
+  const std::vector<char> before[] = {inputs[0].bytes(), inputs[1].bytes()};
+  ExpectAllOk(cluster.Run([&](int rank) {
+    Operation operation = MakeOperation(Kind::kAllReduce, "elsewhere");
+    operation.spans = {{inputs[rank].data(), results[rank].data(), kCount}};
+    return operation;
+  }));
+  for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_TRUE(results[rank].bytes() == expected);
+    EXPECT_TRUE(inputs[rank].bytes() == before[rank]);
+  }
+  EXPECT_EQ(cluster.peer(0)->counters().direct(), 1u);
+}
+
 // Tensors of a group, large and small, that lie at other places on other ranks.
 KF_TEST(Direct, GroupsOfTensors) {
   for (const int size : {2, 3, 4}) {
