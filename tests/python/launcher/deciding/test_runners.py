@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 import dataclasses
+import selectors
 import socket
 
 import pytest
 
+from kungfu_tf.launcher.deciding import leader_of_others
 from kungfu_tf.launcher.deciding.director import Rules
+from kungfu_tf.launcher.deciding.leader_of_others import LeaderOfOthers
+from kungfu_tf.launcher.deciding.runner_link import Link
+from kungfu_tf.launcher.placing.cluster import Peer
 from kungfu_tf.links.credentials import Credentials
 from kungfu_tf.links.handshake import Asked, Asking
-from tests.python.launcher.runners import CHANGES, SECRET, A, Two, refusals
+from tests import ports
+from tests.python.launcher.runners import (
+    CHANGES,
+    SECRET,
+    A,
+    B,
+    Hands,
+    Two,
+    cluster,
+    refusals,
+    turn_until,
+)
 
 
 def test_a_job_grows_onto_another_host_and_shrinks(two: Two) -> None:
@@ -176,6 +192,28 @@ def test_without_the_one_that_leads_the_others_end(two: Two) -> None:
     two.until(lambda: two.there.done == ["stop all 0 1"])
     assert two.follower.over
     assert "leads it (127.0.0.1 port" in two.said[-1]
+
+
+def test_a_host_that_does_not_come_back_ends_a_job_that_was_started_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(leader_of_others, "COMING_DEADLINE", 0.0)
+    peers = (Peer(0, A, 10000, 0, 0), Peer(1, B, 10000, 0, 0))
+    both = dataclasses.replace(cluster(A), peers=peers)
+    said: list[str] = []
+    with selectors.PollSelector() as selector:
+        link = Link(SECRET, ports.take()[0], selector)
+        here = Hands()
+        leader = LeaderOfOthers(both, here, link, Rules(recoveries=9), say=said.append)
+        try:
+            turn_until(lambda: here.done, [leader], selector, lambda: str(said))
+            leader.ended(0, -15, stopped=True)
+            turn_until(lambda: leader.over, [leader], selector, lambda: str(said))
+        finally:
+            leader.close()
+    assert here.done[-1] == "stop all 0 1"
+    assert said == ["the job ends: the runner on 127.0.0.2 has not come within 0 s"]
+    assert (leader.code, leader.again) == (1, None)
 
 
 def test_without_the_secret_nobody_is_taken_in() -> None:
