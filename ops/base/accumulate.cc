@@ -36,9 +36,7 @@ void Convert<BFloat16, float>(const void* in, void* out, size_t count) {
 
 template <>
 void Convert<float, BFloat16>(const void* in, void* out, size_t count) {
-  const auto* from = static_cast<const float*>(in);
-  auto* to = static_cast<BFloat16*>(out);
-  for (size_t i = 0; i < count; ++i) to[i] = Narrow<BFloat16>(from[i]);
+  Narrow(static_cast<const float*>(in), static_cast<BFloat16*>(out), count);
 }
 
 using ConvertFunction = void (*)(const void* in, void* out, size_t count);

@@ -36,6 +36,11 @@ __attribute__((target("f16c"))) size_t NarrowVectors(const float* in, Float16* o
   return whole;
 }
 
+// Older vectors cannot put halves of elements together.
+__attribute__((target("avx2"))) void NarrowInVectors(const float* in, BFloat16* out, size_t count) {
+  for (size_t i = 0; i < count; ++i) out[i] = Narrow<BFloat16>(in[i]);
+}
+
 #elif defined(__aarch64__)
 
 constexpr bool HasVectors() { return true; }
@@ -73,6 +78,13 @@ void Widen(const Float16* in, float* out, size_t count) {
 
 void Narrow(const float* in, Float16* out, size_t count) {
   for (size_t i = HasVectors() ? NarrowVectors(in, out, count) : 0; i < count; ++i) out[i] = Narrow<Float16>(in[i]);
+}
+
+void Narrow(const float* in, BFloat16* out, size_t count) {
+#if defined(__x86_64__)
+  if (HasVectors()) return NarrowInVectors(in, out, count);
+#endif
+  for (size_t i = 0; i < count; ++i) out[i] = Narrow<BFloat16>(in[i]);
 }
 
 }  // namespace kungfu

@@ -85,8 +85,9 @@ KF_INLINE Float16 Narrow<Float16>(float x) {
   return {static_cast<uint16_t>(sign | result)};
 }
 
-// The same of whole blocks, with the processor's own conversion where it has one.
+// The same of whole blocks, with the processor's own conversion, or wider vectors, where it has them.
 void Widen(const Float16* in, float* out, size_t count);
 void Narrow(const float* in, Float16* out, size_t count);
+void Narrow(const float* in, BFloat16* out, size_t count);
 
 }  // namespace kungfu

@@ -93,6 +93,17 @@ void ExpectBlocksEqualElements() {
 
 KF_TEST(Float16, BlocksEqualElements) { testing::WithAllInstructions(ExpectBlocksEqualElements); }
 
+KF_TEST(BFloat16, BlocksEqualElements) {
+  std::vector<float> floats = FloatsAround(kBFloat16Format);
+  for (uint32_t bits = 0; bits < 0xffff0000u; bits += 65521) floats.push_back(FloatOfBits(bits));
+  testing::WithAllInstructions([&] {
+    std::vector<BFloat16> narrow(floats.size() + 1, BFloat16{0xabcd});
+    Narrow(floats.data(), narrow.data(), floats.size());
+    for (size_t i = 0; i < floats.size(); ++i) EXPECT_EQ(narrow[i].bits, Narrow<BFloat16>(floats[i]).bits);
+    EXPECT_EQ(narrow.back().bits, 0xabcd);
+  });
+}
+
 KF_TEST(Float16, BlocksOfEverySize) {
   for (size_t size = 0; size <= 40; ++size) {
     std::vector<float> floats(size + 1);

@@ -361,5 +361,33 @@ KF_TEST(WeightedSum, EveryDTypeThatHasAMean) {
 
 KF_TEST(Divide, EveryDTypeThatHasAMean) { WithAllInstructions(CheckEveryDivision); }
 
+// Where a quotient changes, and at the ends of the type.
+template <typename T>
+void CheckQuotients(DType dtype) {
+  constexpr T kLeast = std::numeric_limits<T>::min(), kMost = std::numeric_limits<T>::max();
+  for (const int divisor : {1, 2, 3, 5, 7, 8, 10, 16, 255, 256, 257, 641, (1 << 30) - 1, 1 << 30, 0x7fffffff}) {
+    const T by = static_cast<T>(divisor);
+    std::vector<T> values = {kLeast, kLeast + 1, kMost, kMost - 1};
+    for (const uint64_t multiple : {uint64_t{0}, uint64_t{1}, uint64_t{7}, static_cast<uint64_t>(kMost / by)}) {
+      for (const uint64_t distance : {uint64_t{0}, uint64_t{1}, ~uint64_t{0}}) {
+        values.push_back(static_cast<T>(multiple * by + distance));
+        values.push_back(static_cast<T>(0 - multiple * by + distance));
+      }
+    }
+    for (int bit = 0; bit < 63; ++bit) values.push_back((T{1} << bit) - 1);
+    std::vector<T> expected;
+    for (const T value : values) expected.push_back(value / by);
+    Divide(values.data(), values.size(), dtype, divisor);
+    EXPECT_TRUE(values == expected);
+  }
+}
+
+KF_TEST(Divide, LongIntegers) {
+  WithAllInstructions([] {
+    CheckQuotients<int64_t>(DType::kInt64);
+    CheckQuotients<uint64_t>(DType::kUint64);
+  });
+}
+
 }  // namespace
 }  // namespace kungfu

@@ -20,6 +20,14 @@ MUTANTS = [
         test="base_test Divide.",
     ),
     Mutant(
+        name="quotient-of-a-short-factor",
+        file="ops/base/reduce.cc",
+        text="return (upper + ((x - upper) >> first_shift_)) >> second_shift_;",
+        fault="return upper >> second_shift_;",
+        why="Means of integers lack the upper bit of the factor.",
+        test="base_test Divide.",
+    ),
+    Mutant(
         name="half-adds-in-half",
         file="ops/base/accumulate.cc",
         text="return grows ? WideOf(dtype).dtype : dtype;",
