@@ -1,6 +1,7 @@
 #include "ops/base/dtype.h"
 
 #include <array>
+#include <cstdlib>
 #include <string>
 
 #include "ops/base/logging.h"
@@ -26,9 +27,15 @@ constexpr DTypeInfo kDTypes[kNumDTypes] = {
 
 constexpr const char* kReduceOps[kNumReduceOps] = {"sum", "mean", "min", "max", "prod"};
 
+// Apart, so that the look into the table is small enough to be everywhere.
+[[noreturn]] __attribute__((noinline, cold)) void DieOf(DType dtype) {
+  KF_CHECK(false) << Name(dtype);
+  std::abort();
+}
+
 const DTypeInfo& Info(DType dtype) {
-  const int index = static_cast<int>(dtype);
-  KF_CHECK(index < kNumDTypes) << Name(dtype);
+  const auto index = static_cast<size_t>(dtype);
+  if (index >= kNumDTypes) DieOf(dtype);
   return kDTypes[index];
 }
 

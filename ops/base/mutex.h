@@ -18,6 +18,7 @@
 #define ACQUIRE(...) KF_ANNOTATE(acquire_capability(__VA_ARGS__))
 #define TRY_ACQUIRE(...) KF_ANNOTATE(try_acquire_capability(__VA_ARGS__))
 #define RELEASE(...) KF_ANNOTATE(release_capability(__VA_ARGS__))
+#define NO_THREAD_SAFETY_ANALYSIS KF_ANNOTATE(no_thread_safety_analysis)
 
 namespace kungfu {
 

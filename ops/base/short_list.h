@@ -45,11 +45,10 @@ class ShortList {
     if (size > kShort) long_.reserve(size);
   }
   void push_back(T element) {
-    if (size_ == kShort) long_.assign(short_, short_ + kShort);
-    if (size_ >= kShort) {
-      long_.push_back(element);
-    } else {
+    if (size_ < kShort) {
       short_[size_] = element;
+    } else {
+      PushLong(element);
     }
     ++size_;
   }
@@ -67,6 +66,11 @@ class ShortList {
   static_assert(std::is_trivially_copyable_v<T>, "elements are copied as bytes");
   static constexpr size_t kShort = 2;
   bool is_short() const { return size_ <= kShort; }
+  // Apart, as it is seldom needed.
+  __attribute__((noinline)) void PushLong(const T& element) {
+    if (size_ == kShort) long_.assign(short_, short_ + kShort);
+    long_.push_back(element);
+  }
 
   T short_[kShort] = {};
   std::vector<T> long_;  // all of them, once they are more

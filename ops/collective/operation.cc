@@ -36,6 +36,11 @@ uint64_t TotalCount(const Operation& operation) {
   return count;
 }
 
+uint64_t ShapeDigestOf(const Operation& operation) {
+  return (operation.shape_digest & ~(kWithNorms | kAlongTrees)) | (operation.measured ? kWithNorms : 0) |
+         (operation.parents.empty() ? 0 : kAlongTrees);
+}
+
 Signature SignatureOf(const Operation& operation) {
   Signature signature;
   signature.kind = operation.kind;
@@ -43,8 +48,7 @@ Signature SignatureOf(const Operation& operation) {
   signature.op = Reduces(operation.kind) ? operation.op : ReduceOp::kSum;
   signature.root = HasRoot(operation.kind) ? operation.root : 0;
   signature.count = IsRagged(operation.kind) ? 0 : TotalCount(operation);
-  signature.shape_digest = (operation.shape_digest & ~(kWithNorms | kAlongTrees)) |
-                           (operation.measured ? kWithNorms : 0) | (operation.parents.empty() ? 0 : kAlongTrees);
+  signature.shape_digest = ShapeDigestOf(operation);
   signature.step = operation.step;
   return signature;
 }
@@ -56,7 +60,7 @@ void Renew(Operation* operation, Operation&& next) {
   operation->of_session = next.of_session;
   operation->began = next.began;
   operation->counted = next.counted;
-  operation->done = std::move(next.done);
+  operation->done.swap(next.done);
 }
 
 void TakeDigest(Operation* operation) {

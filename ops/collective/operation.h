@@ -75,8 +75,9 @@ constexpr uint64_t kWithNorms = uint64_t{1} << 63;
 constexpr uint64_t kAlongTrees = uint64_t{1} << 62;
 // Makes it the one after it: REQUIRES an all_reduce or barrier of all peers, and another one of the same signature.
 void Renew(Operation* operation, Operation&& next);
-// The properties that the peers of an operation must have in common.
+// The properties that the peers of an operation must have in common, and one of them.
 Signature SignatureOf(const Operation& operation);
+uint64_t ShapeDigestOf(const Operation& operation);
 // Reads the data of a consensus, once: later calls do nothing.
 void TakeDigest(Operation* operation);
 // `prefix_size`: bytes that its name has more on the wire.

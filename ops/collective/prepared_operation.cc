@@ -24,10 +24,9 @@ PreparedOperation::PreparedOperation(Router* router, Routes* routes, const PeerL
       plan_(operation, routes) {}
 
 bool PreparedOperation::Fits(const Operation& next) const {
-  if (!is_plain_ || !IsPlain(next) || next.op != op_) return false;
-  Signature signature = SignatureOf(next);
-  signature.step = conversation_.signature().step;
-  return signature == conversation_.signature();
+  const Signature& mine = conversation_.signature();
+  return is_plain_ && IsPlain(next) && next.kind == mine.kind && next.dtype == mine.dtype && next.op == op_ &&
+         TotalCount(next) == mine.count && ShapeDigestOf(next) == mine.shape_digest;
 }
 
 bool PreparedOperation::RestOnLoop() {

@@ -161,7 +161,7 @@ void Session::AgreeOnLoop() {
     OperationTable::Named* const named = operations_.NamedOnLoop(operation.name);
     const uint64_t number = named->begun++;
     const OperationId id = operations_.IdOf(operation.name, number);
-    const Status hopeless = HopelessOnLoop(operation);
+    const Status& hopeless = HopelessOnLoop(operation);
     if (!hopeless.ok()) operations_.FailEarlyOnLoop(id, hopeless);
     if (rank_ != 0 && id == AgreementId()) router_->AskOnLoop(peers_[0], id, SignatureOf(operation));
     RunOnLoop(shared_->next_handle++, named, number, std::move(operation));
@@ -222,7 +222,7 @@ void Session::OpenOnLoop() {
   std::list<OperationTable::Waiting> waiting = operations_.TakeAllWaitingOnLoop();
   for (OperationTable::Waiting& one : waiting) {
     loop_->CancelTimerOnLoop(one.timer);
-    const Status hopeless = HopelessOnLoop(one.operation);
+    const Status& hopeless = HopelessOnLoop(one.operation);
     if (hopeless.ok()) {
       RunOnLoop(one.handle, operations_.NamedOnLoop(one.operation.name), one.id.number, std::move(one.operation));
     } else {
@@ -237,7 +237,7 @@ void Session::StartOnLoop(uint64_t handle, Operation&& operation) {
   if (!unnamed.ok()) return FinishOnLoop(&operation, unnamed);
   OperationTable::Named* const named = operations_.NamedOnLoop(operation.name);
   const uint64_t number = named->begun++;
-  const Status hopeless = HopelessOnLoop(operation);
+  const Status& hopeless = HopelessOnLoop(operation);
   if (!hopeless.ok()) {
     const Status why = hopeless.WithContext(Title(operation));
     TellPartnersOnLoop(operations_.IdOf(operation.name, number), operation, why);
@@ -262,13 +262,13 @@ Seconds Session::TimeoutOf(const Operation& operation) const {
 
 // Why it cannot succeed. A peer that has left has sent its part to its neighbours before, if they are to have it: their
 // messages tell.
-Status Session::HopelessOnLoop(const Operation& operation) const {
+const Status& Session::HopelessOnLoop(const Operation& operation) const {
   KF_DCHECK(loop_->InLoop());
   if (!broken_.ok() || operation.mixing) return broken_;
   for (const auto& [rank, why] : left_) {
     if (ArePartners(operation, rank_, rank)) return why;
   }
-  return OkStatus();
+  return broken_;
 }
 
 void Session::DropWaitingOnLoop(const OperationTable::Waiting* waiting, const Status& status, bool tell) {
@@ -337,7 +337,7 @@ void Session::EndedOnLoop(RunningOperation* running, const Status& status) {
     Operation operation = operations_.TakeEndedOnLoop(running);
     FinishOnLoop(&operation, status);
   }
-  if (operations_.runs_any()) return;
+  if (operations_.runs_any() || idle_.empty()) return;
   for (const std::function<void()>& idle : std::exchange(idle_, {})) idle();
 }
 

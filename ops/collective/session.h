@@ -178,7 +178,7 @@ class Session : public std::enable_shared_from_this<Session>, private RouterHand
   void Finish(Operation* operation, const Status& status);
   void DropWaitingOnLoop(const OperationTable::Waiting* waiting, const Status& status, bool tell);
   Seconds TimeoutOf(const Operation& operation) const;
-  Status HopelessOnLoop(const Operation& operation) const;
+  const Status& HopelessOnLoop(const Operation& operation) const;
   OperationId AgreementId() const;
   OperationId InterruptId() const;
   void BreakOnLoop(const Status& why, bool tell);

@@ -71,13 +71,10 @@ Status Advise(const Config& config, const Status& taken) {
                                   "process its rank as an argument");
 }
 
-}  // namespace
-
-StatusOr<Peer*> DefaultPeer() {
+// The rest of DefaultPeer, where there is no peer yet, or one that cannot be used.
+StatusOr<Peer*> StartDefaultPeer() {
   Global& g = global();
-  Peer* const peer = g.peer;
-  if (peer && !g.forked && !g.down) return peer;
-  if (peer) return Usable(peer);
+  if (Peer* const peer = g.peer) return Usable(peer);
   MutexLock lock(&g.mu);
   Peer* const started = g.peer;
   if (started || g.down) return Usable(started);
@@ -99,6 +96,14 @@ StatusOr<Peer*> DefaultPeer() {
   g.peer = g.owner.get();
   if (g.down) g.owner->Shutdown();  // meanwhile
   return Usable(g.owner.get());
+}
+
+}  // namespace
+
+StatusOr<Peer*> DefaultPeer() {
+  const Global& g = global();
+  Peer* const peer = g.peer;
+  return peer && !g.forked && !g.down ? peer : StartDefaultPeer();
 }
 
 StatusOr<Place> DefaultPlace() {

@@ -203,6 +203,7 @@ std::shared_ptr<Session> Peer::MakeSession(const PeerList& peers, int rank, uint
 }
 
 std::shared_ptr<Session> Peer::session() const {
+  if (loop_ && loop_->InLoop()) return SessionOnLoop();
   MutexLock lock(&session_mu_);
   return session_;
 }
@@ -276,11 +277,13 @@ void Peer::BeginEpoch(const StrategySpec& strategy, StatusCallback done) {
   const Status valid = strategy.CheckFor(old->size());
   if (!valid.ok() && (old->interrupted() || old->size() <= 1)) return done(valid);
   if (!router_) {
-    const auto go_over = [&] { p2p_->BeginEpoch(old->epoch() + 1); };
+    const auto go_over = [&] {
+      p2p_->BeginEpoch(old->epoch() + 1);
+      const std::shared_ptr<Session> next = MakeSession(old->peers(), old->rank(), old->epoch() + 1, strategy);
+      next->AddGroupsOf(*old);
+      SetSession(next, strategy);
+    };
     if (!RunAndWait(go_over)) go_over();
-    const std::shared_ptr<Session> next = MakeSession(old->peers(), old->rank(), old->epoch() + 1, strategy);
-    next->AddGroupsOf(*old);
-    SetSession(next, strategy);
     return done(OkStatus());
   }
   const auto go_over = [this, old, strategy, done] {

@@ -26,19 +26,22 @@ void Conversation::CloseBox() {
 
 std::unique_ptr<Mailbox::Mismatch> Conversation::OpenOnLoop() {
   KF_DCHECK(router_->loop_->InLoop());
-  box_ = router_->mailbox_.Open(id(), signature(), this, &named_);
-  return router_->mailbox_.FindMismatch(*box_);
+  Mailbox& mailbox = router_->mailbox_;
+  box_ = box_ ? mailbox.Reopen(box_, id().number, signature().step) : mailbox.Open(id(), signature(), this);
+  is_open_ = true;
+  return mailbox.FindMismatch(*box_);
 }
 
 void Conversation::EndOnLoop() {
   KF_DCHECK(router_->loop_->InLoop());
   KF_DCHECK(sends_->open && sends_->total == 0);
-  CloseBox();
+  router_->mailbox_.Rest(box_);
+  is_open_ = false;
 }
 
 void Conversation::RepeatOnLoop(uint64_t number, uint64_t step) {
   KF_DCHECK(router_->loop_->InLoop());
-  KF_DCHECK(box_ == nullptr);
+  KF_DCHECK(!is_open_);
   header_.tag.number = number;
   header_.signature.step = step;
 }
@@ -120,11 +123,8 @@ std::vector<int> Conversation::AwaitedOnLoop() const {
 
 void Conversation::CloseOnLoop(Seconds grace, std::function<void()> closed) {
   KF_DCHECK(router_->loop_->InLoop());
-  if (box_) {
-    CloseBox();
-  } else {
-    router_->mailbox_.Refuse(id());
-  }
+  CloseBox();
+  if (!std::exchange(is_open_, false)) router_->mailbox_.Refuse(id());
   sends_->open = false;
   for (int rank = 0; rank < ranks_.size(); ++rank) {
     if (sends_->in_flight[rank] > 0) router_->LinkTo(ranks_[rank])->WithdrawOnLoop(id());

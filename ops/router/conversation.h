@@ -82,9 +82,9 @@ class Conversation : private MailboxUser {
   FrameHeader header_;  // of the messages that are sent; they differ in part and size
   ConversationHandler* const handler_;
   const std::shared_ptr<Sends> sends_;
-  Mailbox::Named* named_ = nullptr;
   std::vector<uint64_t*> in_memory_;  // by rank: the router's count of bytes; null where none was counted yet
-  Mailbox::Box* box_ = nullptr;       // while it is open
+  Mailbox::Box* box_ = nullptr;       // while it is open, or rests
+  bool is_open_ = false;
 };
 
 }  // namespace kungfu

@@ -84,7 +84,8 @@ struct Mailbox::Box {
 
   Named* named = nullptr;
   uint64_t number = 0;
-  MailboxUser* user = nullptr;  // null: it is not open
+  bool rests = false;           // it is of no operation
+  MailboxUser* user = nullptr;  // null: nobody has opened it
   Signature signature;
   Slots slots;
 };
@@ -96,7 +97,7 @@ struct Mailbox::Named {
 
   Box* Find(uint64_t number) {
     for (Box& box : boxes) {
-      if (box.number == number) return &box;
+      if (box.number == number && !box.rests) return &box;
     }
     return nullptr;
   }
@@ -172,19 +173,37 @@ void Mailbox::ForgetIfUnused(Named* named) {
   if (named->boxes.empty() && named->opened == 0) names_.erase(OperationId(named->id));
 }
 
-Mailbox::Box* Mailbox::Open(const OperationId& id, const Signature& signature, MailboxUser* user, Named** known) {
-  Named* const named = known && *known ? *known : FindOrMake(id);
-  if (id.epoch != kNoEpoch) {
-    epoch_ = id.epoch;
-    if (known) *known = named;  // it stays as long as the epoch
-  }
+void Mailbox::CountOpened(Named* named, uint64_t number) {
   uint64_t& opened = OpenedOf(named);
-  KF_CHECK(id.number >= opened) << id.name << " was open before";
-  opened = id.number + 1;
+  KF_CHECK(number >= opened) << named->id.name << " was open before";
+  opened = number + 1;
+}
+
+Mailbox::Box* Mailbox::Open(const OperationId& id, const Signature& signature, MailboxUser* user) {
+  Named* const named = FindOrMake(id);
+  if (id.epoch != kNoEpoch) epoch_ = id.epoch;
+  CountOpened(named, id.number);
   Box* const early = named->Find(id.number);
   Box* const box = early ? early : Add(named, id.number);
   box->signature = signature;
   box->user = user;
+  return box;
+}
+
+Mailbox::Box* Mailbox::Reopen(Box* resting, uint64_t number, uint64_t step) {
+  Named* const named = resting->named;
+  CountOpened(named, number);
+  Box* box = named->Find(number);
+  if (box) {
+    box->signature = resting->signature;
+    box->user = resting->user;
+    Close(resting);
+  } else {
+    box = resting;
+    box->number = number;
+    box->rests = false;
+  }
+  box->signature.step = step;
   return box;
 }
 
@@ -232,15 +251,25 @@ void Mailbox::Drop(Slot* slot) {
   spare_->Take(&slots, slots.find({slot->from, slot->part}));
 }
 
-void Mailbox::Close(Box* box) {
-  Named* const named = box->named;
+void Mailbox::Empty(Box* box) {
   for (auto it = box->slots.begin(); it != box->slots.end();) {
     Slot& slot = it->second;
     if (slot.source && slot.arriving) slot.source->DetachOnLoop();
     if (slot.source) slot.source->ReleaseOnLoop(slot.cost);
     spare_->Take(&box->slots, it++);
   }
+}
+
+void Mailbox::Rest(Box* box) {
+  Empty(box);
+  box->rests = true;
+}
+
+void Mailbox::Close(Box* box) {
+  Named* const named = box->named;
+  Empty(box);
   box->user = nullptr;
+  box->rests = false;
   const auto at = std::find_if(named->boxes.begin(), named->boxes.end(), [&](const Box& one) { return &one == box; });
   if (spare_->boxes.size() < Spare::kMost) {
     spare_->boxes.splice(spare_->boxes.end(), named->boxes, at);

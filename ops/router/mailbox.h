@@ -57,19 +57,16 @@ class Mailbox {
   struct Box;
   // A message that is awaited, is arriving, or has arrived.
   struct Slot;
-  // The operations of one name in one epoch.
-  struct Named;
 
   Mailbox();
   ~Mailbox();
 
   // -- What this process asks for --
 
-  // From now on messages of `id` are checked against `signature`. Returns their box, until it is closed. `named`: where
-  // the caller keeps what is known of the name in this epoch, so that later ones need not look for it; null at first.
+  // From now on messages of `id` are checked against `signature`. Returns their box, until it is closed.
   // REQUIRES: `id` was never open; numbers of a name are opened in ascending order, those outside of epochs (kNoEpoch)
   // whatever their names.
-  Box* Open(const OperationId& id, const Signature& signature, MailboxUser* user, Named** named = nullptr);
+  Box* Open(const OperationId& id, const Signature& signature, MailboxUser* user);
 
   // How a message that came before the box was opened contradicts its signature; null: none does.
   struct Mismatch {
@@ -85,6 +82,12 @@ class Mailbox {
 
   // Forgets the operation: awaited messages are not delivered, later ones are refused.
   void Close(Box* box);
+
+  // The same, but the caller keeps the box: for Close, or for Reopen, which opens it for a later operation of the name
+  // that differs in its step alone. If that one's messages have come into another box Reopen returns that one, and
+  // closes this one. REQUIRES: as Open; the operations belong to an epoch.
+  void Rest(Box* box);
+  Box* Reopen(Box* resting, uint64_t number, uint64_t step);
 
   // The same for one that will not be opened any more.
   void Refuse(const OperationId& id);
@@ -119,6 +122,8 @@ class Mailbox {
 
  private:
   class ParkingSink;
+  // The operations of one name in one epoch.
+  struct Named;
   // The places of messages that are over.
   struct Spare;
   // Of names: an operation's number does not matter.
@@ -139,10 +144,13 @@ class Mailbox {
   bool WasOpened(const OperationId& id, const Named* named) const;
   // How many were opened of those that the numbers count: a number below that is open or was closed.
   uint64_t& OpenedOf(Named* named);
+  void CountOpened(Named* named, uint64_t number);
   Slot* Admit(Incoming* source, const FrameHeader& header, uint64_t size);
   void Grant(Slot* slot);
   // The message is over.
   void Drop(Slot* slot);
+  // All of them are.
+  void Empty(Box* box);
 
   std::unordered_map<OperationId, std::unique_ptr<Named>, NameHash, SameName> names_;
   const std::unique_ptr<Spare> spare_;

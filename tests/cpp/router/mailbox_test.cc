@@ -46,7 +46,7 @@ struct Fixture {
   Mailbox mailbox;
   FakeIncoming source{"127.0.0.1:1001"};
   FakeUser user;
-  const OperationId id{0, 0, "x"};
+  OperationId id{0, 0, "x"};
   Signature signature;
   Mailbox::Box* box = nullptr;
 
@@ -185,6 +185,49 @@ KF_TEST(Mailbox, ClosedOperationsRefuse) {
   f.Bring("late", 5, 2);
   EXPECT_EQ(f.mailbox.refused(), 1u);
   EXPECT_EQ(f.source.released, 35u);
+}
+
+KF_TEST(Mailbox, ABoxRestsBetweenOperationsOfAName) {
+  Fixture f;
+  f.Open();
+  TextSink sink;
+  const auto expect = [&](const std::string& text) {
+    sink.text.clear();
+    EXPECT_TRUE(f.mailbox.Receive(f.box, f.source.peer(), 0, text.size(), &sink, nullptr));
+    EXPECT_EQ(sink.text, text);
+  };
+  f.Bring("first", 1);
+  expect("first");
+  f.mailbox.Rest(f.box);
+  f.Bring("first", 10);  // too late
+  EXPECT_EQ(f.mailbox.refused(), 1u);
+  EXPECT_EQ(f.source.released, 11u);
+
+  Mailbox::Box* const resting = f.box;
+  f.id.number = 1;
+  f.signature.step = 7;
+  f.box = f.mailbox.Reopen(resting, 1, 7);
+  EXPECT_TRUE(f.box == resting);
+  f.Bring("second", 100);
+  expect("second");
+  f.Bring("unwanted", 1000, 5);
+  f.mailbox.Rest(f.box);
+  EXPECT_EQ(f.source.released, 1111u);
+
+  // Messages that come early wait in a box of their own, whatever becomes of their connection.
+  f.id.number = 2;
+  f.signature.step = 8;
+  f.Bring("third", 10000);
+  f.mailbox.SourceLost(&f.source);
+  f.box = f.mailbox.Reopen(f.box, 2, 8);
+  EXPECT_TRUE(f.mailbox.FindMismatch(*f.box) == nullptr);
+  expect("third");
+  f.signature.step = 7;
+  f.Bring("of another step", 1, 1);
+  EXPECT_EQ(f.user.mismatches.size(), 1u);
+  f.mailbox.Close(f.box);
+  f.Bring("third", 1);
+  EXPECT_EQ(f.mailbox.refused(), 3u);
 }
 
 KF_TEST(Mailbox, TheSameMessageTwiceIsRefused) {

@@ -35,4 +35,12 @@ MUTANTS = [
         why="Half of a message is taken for the whole after a reconnection.",
         test="router_test Mailbox.",
     ),
+    Mutant(
+        name="resting-box-hears",
+        file="ops/router/mailbox.cc",
+        text="if (box.number == number && !box.rests) return &box;",
+        fault="if (box.number == number) return &box;",
+        why="A message that comes after its operation is taken for one of the next.",
+        test="router_test Mailbox.",
+    ),
 ]

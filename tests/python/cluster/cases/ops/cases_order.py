@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent import futures
+
 import numpy as np
 import tensorflow as tf
 from harness import each
@@ -84,6 +87,34 @@ def case_concurrent_here_and_in_order_there():
         x, y = run(*names)
         assert (x, y) == (kf.size(), 2 * kf.size())
     assert libraries.completed("x") == libraries.completed("y") == 2
+
+
+def case_a_function_that_waits_leaves_its_thread_to_another_one():
+    """Rank 0 calls f, and g from another thread; the others call g, and f when g has returned."""
+    begun = threading.Event()
+
+    def begin():
+        begun.set()
+        return np.int64(1)
+
+    def function_of(name):
+        @tf.function
+        def function():
+            one = tf.ensure_shape(tf.numpy_function(begin, [], tf.int64), [])
+            return kf.ops.all_reduce(one, name=name)
+
+        return function
+
+    f, g = function_of("of f"), function_of("of g")
+    if kf.rank() == 0:
+        with futures.ThreadPoolExecutor(1) as other:
+            waits = other.submit(f)
+            assert begun.wait(60)
+            results = [g(), waits.result(60)]
+    else:
+        results = [g(), f()]
+    assert results == [kf.size()] * 2
+    assert libraries.completed("of f") == libraries.completed("of g") == 1
 
 
 def case_retraced_once_more_on_one_peer():
