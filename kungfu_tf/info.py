@@ -143,6 +143,9 @@ def _limits() -> Iterator[tuple[str, str]]:
 def _environment() -> Iterator[tuple[str, str]]:
     """What has started this process together with others, and how it is known."""
     try:
+        if reason := detection.nothing_to_do(os.environ):
+            yield "started by", reason
+            return
         place = detection.detect(os.environ)
         if place is None:
             yield "started by", "kungfu-run" if config.identity().peer else "nothing that has peers"

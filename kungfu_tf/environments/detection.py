@@ -58,6 +58,23 @@ def detect(environ: Mapping[str, str]) -> Placement | None:
     return _led(place, environ)
 
 
+def nothing_to_do(environ: Mapping[str, str]) -> str | None:
+    """Why this process of a job has nothing to do; None if it has, or is one of one.
+
+    Args:
+        environ: The environment of this process.
+    """
+    if environ.get("KUNGFU_SELF") or ENVIRONMENT.get(environ=environ) == "none":
+        return None
+    index = tf_config.parameter_server(environ)
+    if index is None:
+        return None
+    return (
+        f"TF_CONFIG makes this process parameter server {index}, and the workers own the "
+        "variables: it has nothing to do"
+    )
+
+
 def tasks_without_step(environ: Mapping[str, str]) -> int:
     """The tasks of a Slurm job in which the program runs without srun; 0 if there is no such job.
 

@@ -4,46 +4,65 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from kungfu_tf import errors
 from kungfu_tf.environments.placement import Placement, split_address
 
 _TRAINING = ("chief", "master", "worker")
 
 
+class _Told(NamedTuple):
+    """What the variable says.
+
+    Attributes:
+        me: The kind and the index of this task.
+        training: The addresses of those that train, by kind and index, in the order of their ranks.
+        job: A text that only these tasks share.
+    """
+
+    me: tuple[str, int]
+    training: dict[tuple[str, int], tuple[str, int]]
+    job: str
+
+
 def detect(environ: Mapping[str, str]) -> Placement | None:
-    """The place of a chief, a master or a worker, in this order; None for an evaluator."""
-    try:
-        config = json.loads(environ.get("TF_CONFIG") or "{}")
-        cluster, task = config.get("cluster", {}), config.get("task", {})
-        tasks = {
-            (kind, index): address
-            for kind in _TRAINING
-            for index, address in _indexed(cluster.get(kind, ()))
-        }
-        me = (task.get("type"), int(task.get("index", 0)))
-        addresses = [split_address(address) for address in tasks.values()]
-    except (ValueError, TypeError, AttributeError):  # something else uses the variable
+    """The place of a chief, a master or a worker, in this order; None for other tasks."""
+    told = _read(environ)
+    if told is None or told.me not in told.training:
         return None
-    if me[0] == "ps" and tasks:
-        message = (
-            "TF_CONFIG makes this process a parameter server, and kungfu_tf trains without any: "
-            "leave out the tasks 'ps', or set KUNGFU_ENVIRONMENT=none"
-        )
-        raise errors.FailedPreconditionError(errors.linked("environments-differ", message))
-    if me not in tasks:
-        return None
-    rank = list(tasks).index(me)
+    rank = list(told.training).index(told.me)
+    addresses = list(told.training.values())
     return Placement(
         "TF_CONFIG",
         ("TF_CONFIG",),
         rank,
-        len(tasks),
-        json.dumps(cluster, sort_keys=True),
+        len(addresses),
+        told.job,
         *addresses[0],
         own_port=addresses[rank][1],
         shares_home=False,
     )
+
+
+def parameter_server(environ: Mapping[str, str]) -> int | None:
+    """The index of a parameter server among those of its job; None for other tasks."""
+    told = _read(environ)
+    return told.me[1] if told and told.me[0] == "ps" and told.training else None
+
+
+def _read(environ: Mapping[str, str]) -> _Told | None:
+    try:
+        config = json.loads(environ.get("TF_CONFIG") or "{}")
+        cluster, task = config.get("cluster", {}), config.get("task", {})
+        training = {
+            (kind, index): split_address(address)
+            for kind in _TRAINING
+            for index, address in _indexed(cluster.get(kind, ()))
+        }
+        me = (task.get("type"), int(task.get("index", 0)))
+    except (ValueError, TypeError, AttributeError):  # something else uses the variable
+        return None
+    return _Told(me, training, json.dumps(cluster, sort_keys=True))
 
 
 def _indexed(tasks: Sequence[str] | Mapping[str, str]) -> list[tuple[int, str]]:

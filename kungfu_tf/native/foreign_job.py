@@ -6,6 +6,7 @@ import atexit
 import hashlib
 import os
 import socket
+import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,10 +27,12 @@ _held: list[socket.socket] = []  # ports, until the process ends
 def join() -> None:
     """Meets the other processes of the job, once, and sets the variables of a peer.
 
-    It does nothing in a process that is one of one, or that kungfu-run has started.
+    It does nothing in a process that is one of one, or that kungfu-run has started. One that has
+    nothing to do ends with exit code 0.
 
     Raises:
         KungfuError: If the process cannot become a peer. Later calls raise the same error.
+        SystemExit: As from `end_if_idle`.
     """
     global _is_done, _failure
     if _is_done:
@@ -40,6 +43,7 @@ def join() -> None:
         if _failure is not None:
             raise _failure
         try:
+            end_if_idle(os.environ)
             place = detection.detect(os.environ)
             if place is not None:
                 _meet_the_others(place)
@@ -47,6 +51,21 @@ def join() -> None:
             _failure = error
             raise
         _is_done = True
+
+
+def end_if_idle(environ: Mapping[str, str]) -> None:
+    """Ends a process that its launcher has started, and that has nothing to do.
+
+    Args:
+        environ: Its environment.
+
+    Raises:
+        SystemExit: With code 0, after a line that says why.
+    """
+    reason = detection.nothing_to_do(environ)
+    if reason is not None:
+        print(f"kungfu_tf: {reason}, and ends", file=sys.stderr, flush=True)
+        sys.exit(0)
 
 
 def meet(place: Placement, port: int, environ: Mapping[str, str]) -> tuple[Meeting, str]:
@@ -71,7 +90,7 @@ def meet(place: Placement, port: int, environ: Mapping[str, str]) -> tuple[Meeti
         raise errors.FailedPreconditionError(errors.linked("environment-address", message))
     secret = job_secret.of(place, environ)
     credentials = Credentials(place.job_id, secret)
-    return rendezvous.meet(place, credentials, port, _patience(environ)), secret
+    return rendezvous.meet(place, credentials, port, patience(environ)), secret
 
 
 def become_peer(job: str, secret: str, peers: Sequence[str], rank: int) -> None:
@@ -95,6 +114,15 @@ def become_peer(job: str, secret: str, peers: Sequence[str], rank: int) -> None:
     os.environ["KUNGFU_SELF"] = peers[rank]
 
 
+def patience(environ: Mapping[str, str]) -> Patience:
+    """How long a process waits for the others of its job, as its environment says."""
+    settings = {setting.name: setting for setting in environment.settings()}
+    return Patience(
+        float(settings["KUNGFU_STALL_WARNING"].get(environ=environ)),
+        float(settings["KUNGFU_CONNECT_TIMEOUT"].get(environ=environ)),
+    )
+
+
 def _meet_the_others(place: Placement) -> None:
     port, held = rendezvous.reserve(place.own_port)
     if held is not None:
@@ -103,14 +131,6 @@ def _meet_the_others(place: Placement) -> None:
     os.environ.setdefault(config.RESTARTS.name, str(place.restarts))
     job = hashlib.sha256(f"{place.job_id}/{meeting.run}".encode()).hexdigest()[:32]
     become_peer(job, secret, meeting.peers, place.rank)
-
-
-def _patience(environ: Mapping[str, str]) -> Patience:
-    settings = {setting.name: setting for setting in environment.settings()}
-    return Patience(
-        float(settings["KUNGFU_STALL_WARNING"].get(environ=environ)),
-        float(settings["KUNGFU_CONNECT_TIMEOUT"].get(environ=environ)),
-    )
 
 
 def _leave(folder: Path, port: int, process: int) -> None:

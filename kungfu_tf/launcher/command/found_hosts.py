@@ -28,10 +28,12 @@ def add(options: Options, environ: Mapping[str, str]) -> tuple[Options, Mapping[
 
     Raises:
         LaunchError: If the runners cannot meet, or two of them are on one host.
+        SystemExit: With code 0, if this process of the launcher has nothing to do.
     """
     if options.hosts or options.hostfile or options.peers:
         return options, environ
     try:
+        foreign_job.end_if_idle(environ)
         place = detection.detect(environ)
         if place is None:
             return options, environ

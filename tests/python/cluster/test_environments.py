@@ -27,10 +27,20 @@ def torchrun(rank: int, size: int, port: int) -> Mapping[str, str]:
 
 
 def tf_config(rank: int, size: int, port: int) -> Mapping[str, str]:
+    kind, index = ("worker", rank - 1) if rank else ("chief", 0)
+    return task_of(kind, index, size, port)
+
+
+def task_of(kind: str, index: int, size: int, port: int) -> Mapping[str, str]:
+    """A task of a TFJob in which `size` others train."""
     workers = [f"127.0.0.1:{port + n}" for n in range(size)]
-    cluster = {"chief": workers[:1], "worker": workers[1:]}
-    task = {"type": "worker" if rank else "chief", "index": max(0, rank - 1)}
-    text = json.dumps({"cluster": cluster, "task": task})
+    cluster = {
+        "chief": workers[:1],
+        "worker": workers[1:],
+        "ps": ["ps-0:2222", "ps-1:2222"],
+        "evaluator": ["evaluator-0:2222"],
+    }
+    text = json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}})
     return {"TF_CONFIG": text, "KUNGFU_SECRET": SECRET}
 
 
@@ -70,6 +80,7 @@ def skypilot(rank: int, size: int, port: int) -> Mapping[str, str]:
     }
 
 
+KUNGFU_RUN = [sys.executable, "-m", "kungfu_tf.launcher"]
 BY_HAND = [torchrun, tf_config, pmi, indexed_job, keras, skypilot]
 
 
@@ -121,6 +132,28 @@ def test_fit_gives_the_bits_of_kungfu_run(variables, expected: list[str], home: 
     told = ends(fit(home), environs)
     assert [code for code, _, _ in told] == [0, 0], told
     assert written(home, 2) == expected
+
+
+def test_a_parameter_server_ends_where_others_train(expected: list[str], home: Path) -> None:
+    first = ports.take(2)[0]
+    tasks = [("ps", 0), ("worker", 0), ("ps", 1), ("chief", 0)]
+    told = ends(fit(home), [task_of(*task, 2, first) for task in tasks])
+    assert [code for code, _, _ in told] == [0] * 4, told
+    assert written(home, 2) == expected
+    for index, (_, _, error) in enumerate((told[0], told[2])):
+        assert f"process parameter server {index}, and the workers own the variables" in error
+
+
+@pytest.mark.parametrize("command", [sums(), [*KUNGFU_RUN, "-np", "2", *sums()]])
+def test_a_parameter_server_needs_nobody(command: list[str], home: Path) -> None:
+    ((code, out, error),) = ends(command, [task_of("ps", 1, 2, 7000)])
+    assert (code, out) == (0, "")
+    assert re.fullmatch("kungfu_tf: TF_CONFIG .* it has nothing to do, and ends\n", error), error
+
+
+def test_an_evaluator_is_one_of_one(home: Path) -> None:
+    ((code, out, _),) = ends(sums(), [task_of("evaluator", 0, 2, 7000)])
+    assert (code, out) == (0, "0 1 0 1 0\n")
 
 
 @pytest.fixture
@@ -175,7 +208,7 @@ def test_mpirun_on_two_hosts(mpirun_on_two_hosts: list[str], home: Path) -> None
 
 
 def test_kungfu_run_by_mpirun_on_two_hosts(mpirun_on_two_hosts: list[str], home: Path) -> None:
-    kungfu_run = [sys.executable, "-m", "kungfu_tf.launcher", "-np", "3", *sums()]
+    kungfu_run = [*KUNGFU_RUN, "-np", "3", *sums()]
     command = [*mpirun_on_two_hosts, "-x", "NO_COLOR", "--map-by", "ppr:1:node", *kungfu_run]
     ((code, out, error),) = ends(command, [{"NO_COLOR": "1"}])
     assert code == 0, out + error
@@ -185,7 +218,7 @@ def test_kungfu_run_by_mpirun_on_two_hosts(mpirun_on_two_hosts: list[str], home:
 
 
 def test_kungfu_run_by_skypilot_on_two_hosts(home: Path) -> None:
-    kungfu_run = [sys.executable, "-m", "kungfu_tf.launcher", "-np", "3", *sums()]
+    kungfu_run = [*KUNGFU_RUN, "-np", "3", *sums()]
     command = ["sh", "-c", 'exec ip netns exec "$NAMESPACE" "$@"', "-", *kungfu_run]
     with two_hosts() as hosts:
         environs = [
@@ -208,7 +241,7 @@ def test_a_job_below_mpirun_grows_and_shrinks_on_its_hosts(
     mpirun_on_two_hosts: list[str], home: Path
 ) -> None:
     flags = ["-w", "-np", "2", "-max-np", "4"]
-    kungfu_run = [sys.executable, "-m", "kungfu_tf.launcher", *flags, *resized(4, 2)]
+    kungfu_run = [*KUNGFU_RUN, *flags, *resized(4, 2)]
     command = [*mpirun_on_two_hosts, "-x", "NO_COLOR", "--map-by", "ppr:1:node", *kungfu_run]
     ((code, out, error),) = ends(command, [{"NO_COLOR": "1"}])
     assert code == 0, out + error

@@ -61,6 +61,10 @@ TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2"}
             {"TF_CONFIG": '{"cluster": {"worker": ["", ""]}, "task": {"type": "worker"}}'},
             ["TF_CONFIG (TF_CONFIG={", "set KUNGFU_LEADER", "set KUNGFU_SECRET"],
         ),
+        (
+            {"TF_CONFIG": '{"cluster": {"worker": ["a:1"]}, "task": {"type": "ps"}}'},
+            ["TF_CONFIG makes this process parameter server 0"],
+        ),
         ({**TORCHRUN, "PMI_RANK": "0", "PMI_SIZE": "2"}, ["torchrun or a similar launcher (RANK"]),
         ({**TORCHRUN, "KUNGFU_ENVIRONMENT": "none"}, ["nothing that has peers"]),
         (

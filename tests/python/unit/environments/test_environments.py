@@ -162,6 +162,7 @@ def test_each_launcher_tells_the_place(
         {**SLURM, "KUNGFU_ENVIRONMENT": "none"},
         tf_config(chief=1, evaluator=1),
         tf_config("evaluator", chief=1, worker=3, evaluator=1),
+        tf_config("ps", worker=2, ps=1),
         {"TF_CONFIG": "[]"},
         {"TF_CONFIG": "{"},
         {"WORLD_SIZE": "1", "RANK": "0"},
@@ -194,7 +195,6 @@ def test_one_process_is_one(environ: Environ) -> None:
         ({"JOB_COMPLETION_INDEX": "0"}, "no variable tells the number .* set KUNGFU_SIZE"),
         ({"PMIX_RANK": "0"}, "no variable tells the number .* KUNGFU_ENVIRONMENT=none"),
         ({"KERAS_DISTRIBUTION_NUM_PROCESSES": "2"}, "set KERAS_DISTRIBUTION_PROCESS_ID"),
-        (tf_config("ps", worker=2, ps=1), "a parameter server"),
         ({**PMI, "KUNGFU_LEADER": "a:b"}, "KUNGFU_LEADER: 'a:b' is not host:port"),
         ({"KUNGFU_ENVIRONMENT": "slurm"}, "expected auto or none"),
     ],
@@ -202,6 +202,24 @@ def test_one_process_is_one(environ: Environ) -> None:
 def test_what_cannot_be_used_is_an_error(environ: Environ, message: str) -> None:
     with pytest.raises(errors.KungfuError, match=message):
         detection.detect(environ)
+
+
+@pytest.mark.parametrize(
+    ("environ", "why"),
+    [
+        (tf_config("ps", 2, worker=2, ps=3), "this process parameter server 2, and the workers"),
+        (tf_config("ps", ps=1), None),  # others train elsewhere
+        ({**tf_config("ps", worker=2, ps=1), "KUNGFU_ENVIRONMENT": "none"}, None),
+        ({**tf_config("ps", worker=2, ps=1), "KUNGFU_SELF": "127.0.0.1:10000"}, None),
+        (tf_config("evaluator", worker=2, evaluator=1), None),
+        (tf_config(worker=2, ps=1), None),
+        ({"TF_CONFIG": "[]"}, None),
+        ({}, None),
+    ],
+)
+def test_a_parameter_server_has_nothing_to_do(environ: Environ, why: str | None) -> None:
+    found = detection.nothing_to_do(environ)
+    assert found is None if why is None else why in str(found)
 
 
 def test_jobs_and_their_restarts_are_told_apart() -> None:
