@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import ray
 from ray.train.backend import Backend, BackendConfig
 
-from kungfu_tf import peer
+from kungfu_tf import errors, peer
 from kungfu_tf.engines.worker import Worker
 from kungfu_tf.native import foreign_job
 
@@ -28,9 +29,9 @@ class _Peers(Backend):
     """Begins and ends the job of a group of workers. Ray makes a new group after a failure."""
 
     def on_start(self, worker_group: Any, backend_config: Any) -> None:
-        peers = worker_group.execute(_place)
+        peers = _answers(worker_group.execute_async(_place))
         job, secret = secrets.token_hex(16), secrets.token_hex(32)
-        ray.get(
+        _answers(
             [
                 worker_group.execute_single_async(rank, _enter, job, secret, peers, rank)
                 for rank in range(len(peers))
@@ -38,7 +39,24 @@ class _Peers(Backend):
         )
 
     def on_shutdown(self, worker_group: Any, backend_config: Any) -> None:
-        worker_group.execute(peer.shutdown)
+        _answers(worker_group.execute_async(peer.shutdown))
+
+
+def _answers(asked: Sequence[Any]) -> list[Any]:
+    """What the workers answer, by rank.
+
+    Raises:
+        DeadlineExceededError: If one does not answer within KUNGFU_CONNECT_TIMEOUT seconds.
+    """
+    seconds = foreign_job.patience(os.environ).deadline
+    _, late = ray.wait(list(asked), num_returns=len(asked), timeout=seconds)
+    if late:
+        ranks = ", ".join(str(rank) for rank, one in enumerate(asked) if one in late)
+        raise errors.DeadlineExceededError(
+            f"ray.KungfuConfig: after {seconds:g} s rank {ranks} of {len(asked)} had not answered"
+        )
+    answers: list[Any] = ray.get(list(asked))
+    return answers
 
 
 def _place() -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sessions import PROGRAM, SHARED, ray_session, trained_by_kungfu_run, written
@@ -55,6 +57,31 @@ def test_fit_gives_the_bits_of_kungfu_run(tmp_path: Path) -> None:
 
     train(fn, 2, tmp_path)
     assert written(folder) == trained_by_kungfu_run(tmp_path / "kungfu-run")
+
+
+def test_a_worker_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import ray
+
+    from kungfu_tf.engines.ray_train import Config
+
+    @ray.remote
+    def silent() -> None:
+        signal.pause()
+
+    class Workers:
+        """One that answers, and one that does not."""
+
+        def execute_async(self, fn: Callable[[], str]) -> list[Any]:
+            return [ray.put("10.0.0.1:10000"), unanswered]
+
+    monkeypatch.setenv("KUNGFU_CONNECT_TIMEOUT", "1")
+    unanswered = silent.remote()
+    backend = Config().backend_cls()
+    try:
+        with pytest.raises(kf.errors.DeadlineExceededError, match="1 s rank 1 of 2 had not answ"):
+            backend.on_start(Workers(), Config())
+    finally:
+        ray.cancel(unanswered, force=True)
 
 
 def test_a_worker_that_fails_is_started_anew_with_the_others(tmp_path: Path) -> None:
