@@ -54,7 +54,6 @@ METHODS = {
     "sync": Method("SynchronousSGDOptimizer", "sync", PEERS),
     "sma": Method("SynchronousAveragingOptimizer", "sma", PEERS),
     "pair": Method("PairAveragingOptimizer", "pair", PEERS),
-    "served": Method("ParameterServerOptimizer", "served", PEERS),
 }
 AVERAGING = ("sma", "pair")
 
@@ -183,8 +182,7 @@ def table(results: Results) -> list[str]:
         *accuracies(results),
         "",
         f"One process with the batch of one peer makes {PEERS} times as many updates as the "
-        "others, but for parameter servers, where each push is one; with the batch of all peers, "
-        "it does what S-SGD does.",
+        "others; with the batch of all peers, it does what S-SGD does.",
         "",
         "Points more than one process with the batch of one peer, seed by seed:",
         "",

@@ -1,8 +1,8 @@
-"""Parameter servers beside S-SGD: steps per second where peers are slow, and what a peer serves.
+"""Parameter servers beside S-SGD: steps per second where peers are slow, slots, and accuracy.
 
 Writes `results/parameter_servers.md` and `results/parameter_servers.png`.
 
-    python benchmarks/parameter_servers.py [--rounds 3] [--results DIR]
+    python benchmarks/parameter_servers.py [--rounds 3] [--seeds 2] [--results DIR]
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import report
+import served_accuracy
 from matplotlib.figure import Figure
 from measure import reported
 
@@ -78,7 +79,9 @@ def plot(rates: Rates) -> Figure:
 
 
 def main() -> None:
-    options = report.parser(__doc__ or "", rounds=3).parse_args()
+    parser = report.parser(__doc__ or "", rounds=3)
+    parser.add_argument("--seeds", type=int, default=2, help="of each training (%(default)s)")
+    options = parser.parse_args()
     rates, slots = measured(options.rounds)
     body = [
         f"{PEERS} peers; rounds: {options.rounds}. The machine's load was "
@@ -94,6 +97,8 @@ def main() -> None:
         "Beside what it serves each peer has a copy of all weights.",
         "",
         *slots_table(slots),
+        "",
+        *served_accuracy.section(served_accuracy.measured(options.seeds)),
     ]
     title = "Parameter servers"
     report.write(options.results / "parameter_servers", title, body, plot(rates))

@@ -37,6 +37,10 @@ def diloco(every: int, codec: Any = None) -> Any:
     return lambda inner: optimizers.DiLoCoOptimizer(inner, every=every, compression=codec)
 
 
+def served(staleness: int | None) -> Any:
+    return lambda inner: optimizers.ParameterServerOptimizer(inner, staleness=staleness)
+
+
 ALONE = "alone"
 METHODS = {
     ALONE: lambda inner: inner,
@@ -56,6 +60,8 @@ METHODS = {
     "decentralized": optimizers.DecentralizedSGDOptimizer,
     "pair": optimizers.PairAveragingOptimizer,
     "sma": optimizers.SynchronousAveragingOptimizer,
+    "served3": served(3),
+    "served": served(None),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -56,7 +57,7 @@ def accuracy(logits: Any, labels: Any) -> Any:
     return 100 * tf.reduce_mean(tf.cast(is_right, tf.float32))
 
 
-def images() -> Task:
+def images(momentum: float = 0.9) -> Task:
     """Fashion-MNIST by a network with one hidden layer, 50,890 weights."""
     data = fashion_mnist.load()
     pixels = tf.constant(np.concatenate([data.train_images, data.test_images]))
@@ -81,7 +82,7 @@ def images() -> Task:
                 layers.Dense(10),
             ]
         ),
-        optimizer=lambda: keras.optimizers.SGD(momentum=0.9),
+        optimizer=lambda: keras.optimizers.SGD(momentum=momentum),
         score=accuracy,
     )
 
@@ -121,4 +122,8 @@ def novels() -> Task:
     )
 
 
-TASKS = {"images": images, "novels": novels}
+TASKS = {
+    "images": images,
+    "images-plain": functools.partial(images, momentum=0.0),
+    "novels": novels,
+}

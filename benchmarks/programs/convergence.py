@@ -1,7 +1,7 @@
 """Trains a small CNN on Fashion-MNIST with some learning rates, and says how good it has become.
 
 kungfu-run -np 1 python convergence.py REPORT single BATCH SEED EPOCHS RATE...
-kungfu-run -np 4 python convergence.py REPORT sync|sma|pair|served BATCH SEED EPOCHS RATE...
+kungfu-run -np 4 python convergence.py REPORT sync|sma|pair BATCH SEED EPOCHS RATE...
 
 BATCH is of each process. Rank 0 adds a line to REPORT for each rate: the accuracy on the images
 that nobody trains with, and that on the test images.
@@ -26,7 +26,6 @@ METHODS = {
     "sync": kf.optimizers.SynchronousSGDOptimizer,
     "sma": kf.optimizers.SynchronousAveragingOptimizer,
     "pair": kf.optimizers.PairAveragingOptimizer,
-    "served": kf.optimizers.ParameterServerOptimizer,
 }
 keras = tf.keras
 

@@ -74,6 +74,11 @@ class Way:
         )
 
 
+def applied_of(title: str, pusher: int) -> str:
+    """The name under which an owner publishes how many steps of a peer it has applied."""
+    return f"{title}/applied/{pusher}"
+
+
 def weights_of(title: str, owner: int, dtype: tf.DType) -> str:
     """The name under which an owner publishes its variables of a dtype."""
     return f"{title}/weights/{owner}/{dtype.name}"
@@ -85,6 +90,7 @@ class ParameterServer:
     What it keeps in the store, each under `title`:
 
     - `weights/<owner>/<dtype>`: the variables, after each update;
+    - `applied/<pusher>`: version c when it has applied step c of that peer;
     - `clock`: version c when every peer that does not rest has made c − `staleness` steps;
     - `rest`: version m when all peers rest before meeting m, which count from 0.
 
@@ -168,8 +174,7 @@ class ParameterServer:
                     self._take_rest(rank)
         except Exception as error:  # the training step raises it
             self._failure = error
-            with contextlib.suppress(tf.errors.InvalidArgumentError):  # another one has done so
-                self._publish("rest", self._meeting)  # so that this peer does not wait in vain
+            self._release()
 
     def _take_push(self, rank: int, way: Way) -> None:
         dtypes = self._parcel.places
@@ -177,6 +182,7 @@ class ParameterServer:
         with self._lock:
             self._apply(*rows)
             self._steps[rank] += 1
+            self._publish(applied_of(self._title, rank), self._steps[rank])
             self._advance()
 
     def _take_rest(self, rank: int) -> None:
@@ -184,7 +190,15 @@ class ParameterServer:
             del self._steps[rank]
             self._advance()
             if not self._steps:
-                self._publish("rest", self._meeting)
+                self._publish(f"{self._title}/rest", self._meeting)
+
+    def _release(self) -> None:
+        """Lets this peer wait no more, so that it sees the failure."""
+        rank, title = peer.rank(), self._title
+        step = self._steps.get(rank, -1) + 1
+        for name, number in ((f"{title}/rest", self._meeting), (applied_of(title, rank), step)):
+            with contextlib.suppress(tf.errors.InvalidArgumentError):  # another one has done so
+                self._publish(name, number)
 
     def _next(self, queue: Queue, dtype: tf.DType, shape: list[int]) -> Any:
         while True:
@@ -205,9 +219,9 @@ class ParameterServer:
             return
         now = min(self._steps.values()) + self._staleness
         for number in range(self._clock + 1, now + 1):
-            self._publish("clock", number, keep=self._staleness + 1)
+            self._publish(f"{self._title}/clock", number, keep=self._staleness + 1)
         self._clock = now
 
     def _publish(self, name: str, number: int, *, keep: int = 1) -> None:
         value = tf.constant(number, tf.int64)
-        store.save_group([value], f"{self._title}/{name}", number, keep=keep)
+        store.save_group([value], name, number, keep=keep)

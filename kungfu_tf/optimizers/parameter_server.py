@@ -13,7 +13,13 @@ from kungfu_tf import context, errors, ops, peer
 from kungfu_tf.context.meets import Meets
 from kungfu_tf.exchange.algorithm import Algorithm
 from kungfu_tf.exchange.keras3_served import Keras3Served
-from kungfu_tf.exchange.parameter_server import ParameterServer, Way, Word, weights_of
+from kungfu_tf.exchange.parameter_server import (
+    ParameterServer,
+    Way,
+    Word,
+    applied_of,
+    weights_of,
+)
 from kungfu_tf.exchange.parcel import Parcel
 from kungfu_tf.exchange.schedule import check_steps
 from kungfu_tf.exchange.shards import Shards
@@ -206,12 +212,19 @@ class ParameterServers(Algorithm):
             self._server.start()
 
     def _pull(self, step: Any) -> None:
-        """Takes the newest variables of all owners, which send them at the same time."""
+        """Takes the newest variables of all owners, which send them at the same time.
+
+        They have applied this step's push then, so only steps of others lie between the weights of
+        a gradient and its update.
+        """
         number = tf.TensorSpec([], tf.int64)
         others = {rank: part for rank, part in self._parts.items() if rank != peer.rank()}
+        awaited = [applied_of(self._title, peer.rank())]
         if self.staleness is not None:
+            awaited.append(f"{self._title}/clock")
+        for tag in awaited:
             for owner in self._parts:
-                store.request_group(owner, [number], f"{self._title}/clock", step)
+                store.request_group(owner, [number], tag, step)
         arriving = []
         for owner, part in others.items():
             for dtype, places in Parcel(part).places.items():
@@ -234,14 +247,14 @@ def ParameterServerOptimizer(  # noqa: N802 (as the other optimizers)
     g ← gradient of this peer's batch, at its copy of v
     push g to the owners of the variables
     v ← update(v, g)        # on the owner, when g arrives: one update for each push
-    v ← newest v of the owners
+    v ← newest v of the owners, which have applied g
     ```
 
     This is asynchronous training as with `ps` tasks of TensorFlow, without processes that only
     serve. Whole variables are dealt to the peers, the largest first. An owner has their slots: at
     most 1/size of all, and those of one variable more. It applies what arrives while its own step
-    computes. So no peer waits for a straggler, except for its own pushes: an owner may have two of
-    each peer that it has not applied yet.
+    computes. A step ends when the owners have applied its own push. So no peer waits for another
+    one's step.
 
     Each peer's gradient makes an update of its own. So there are `size` times as many updates as
     with `SynchronousSGDOptimizer`, with gradients of one peer's batch each, and some are computed

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 import training
-from harness import Skip
+from harness import Skip, each
 
 import kungfu_tf as kf
 from kungfu_tf import ops, optimizers
@@ -73,6 +73,40 @@ def case_each_push_is_an_update_of_its_own():
     optimizer.kungfu_algorithm.finish()
 
 
+def check_pushes(optimizer, gradients, expected):
+    """Pushes these of each peer, in no order, and compares the variables with `expected`."""
+    variables = [tf.keras.Variable(np.zeros(shape), dtype="float64") for shape in SHAPES]
+    optimizer.build(variables)
+    for of_step in gradients:
+        push(optimizer, of_step, variables)
+    optimizer.kungfu_algorithm.finish()
+    assert int(optimizer.iterations) == kf.size() * len(gradients)
+    with kf.average_variables(variables):
+        for variable, value in zip(variables, expected, strict=True):
+            np.testing.assert_array_equal(variable.numpy(), value)
+
+
+@each(staleness=[None, 2])
+def case_no_push_is_lost_or_made_twice(staleness):
+    """Whatever their order: sums of integers are exact, and equal gradients are alike."""
+
+    def integers_of(rank):
+        draw = np.random.default_rng([10, rank]).integers
+        return [[draw(-9, 10, shape).astype(float) for shape in SHAPES] for _ in range(20)]
+
+    mine, *_ = given = [integers_of((kf.rank() + n) % kf.size()) for n in range(kf.size())]
+    sums = [sum(of_step[i] for of_peer in given for of_step in of_peer) for i in range(len(SHAPES))]
+    sgd = tf.keras.optimizers.SGD
+    check_pushes(served(sgd(RATE), staleness), mine, [-RATE * total for total in sums])
+    speed = place = 0.0
+    for _ in range(6 * kf.size()):
+        speed = speed / 2 - RATE
+        place += speed
+    ones = [[np.ones(shape) for shape in SHAPES] for _ in range(6)]
+    half = served(sgd(RATE, momentum=1 / 2), staleness)
+    check_pushes(half, ones, [np.full(shape, place) for shape in SHAPES])
+
+
 def case_a_peer_has_its_part_of_the_slots():
     """At most one third of all, and the largest one."""
     variables = variables_of(2)
@@ -97,6 +131,19 @@ def case_a_step_pulls_what_the_owners_have():
     optimizer.kungfu_algorithm.share_state()
     push_zeros(optimizer, variables)
     check_values(variables, expected)
+    optimizer.kungfu_algorithm.finish()
+
+
+@each(staleness=[None, 2])
+def case_a_step_sees_its_own_push(staleness):
+    """Each peer counts its steps in its place of three variables, which three peers own."""
+    variables = [tf.keras.Variable(np.zeros(3), dtype="float64") for _ in range(3)]
+    optimizer = served(tf.keras.optimizers.SGD(RATE), staleness)
+    optimizer.build(variables)
+    one = -np.eye(3)[kf.rank()] / RATE
+    for step in range(1, 21):
+        push(optimizer, [one] * 3, variables)
+        assert [int(v.numpy()[kf.rank()]) for v in variables] == [step] * 3
     optimizer.kungfu_algorithm.finish()
 
 
