@@ -3,6 +3,8 @@
 Writes `results/rows.md`.
 
     python benchmarks/rows.py [--rounds 3] [--results DIR]
+
+With PySpark also how fast a DataFrame and an RDD come to the peers.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import report
+import spark_feed
 import tensorflow as tf
 
 import kungfu_tf as kf
@@ -48,8 +51,9 @@ def from_generator(table: pa.Table) -> tf.data.Dataset:
     return tf.data.Dataset.from_generator(rows, output_signature=row).batch(BATCH)
 
 
+ARROW = "`data.from_cluster`"
 WAYS: dict[str, Callable[[pa.Table], tf.data.Dataset]] = {
-    "`data.from_cluster`": from_arrow,
+    ARROW: from_arrow,
     "`data.parquet`": from_parquet,
     "`from_generator` of rows": from_generator,
 }
@@ -79,7 +83,15 @@ def measured(rounds: int) -> dict[str, list[float]]:
         for _ in range(rounds):
             for way, dataset_of in WAYS.items():
                 rates[way].append(rate_of(dataset_of(table)))
-    return rates
+    return {**with_reading(spark_feed.measured("rows.parquet", rounds), rates[ARROW]), **rates}
+
+
+def with_reading(brought: dict[str, list[float]], read: list[float]) -> dict[str, list[float]]:
+    """The rates of rows that are first brought to the peers, and then read."""
+    return {
+        side: [1 / (1 / a + 1 / b) for a, b in zip(rates, read, strict=True)]
+        for side, rates in brought.items()
+    }
 
 
 def lines_of(rates: dict[str, list[float]]) -> list[str]:
@@ -91,7 +103,8 @@ def lines_of(rates: dict[str, list[float]]) -> list[str]:
         rows.append(f"| {way} | {statistics.median(own):,.0f} | {factor:.1f} |")
     return [
         f"{ROWS:,} rows of {FEATURES} float32 and one, in batches of {BATCH}; medians of "
-        f"{len(base)} rounds.",
+        f"{len(base)} rounds. Those of Spark are brought to the files of {spark_feed.PEERS} peers, "
+        "and then read by `data.from_cluster` as by one.",
         "",
         "| | rows per second | × a generator |",
         "|---|---|---|",
