@@ -135,8 +135,9 @@ class BuildNative(Command):
             build_ops(lib)
         else:
             print("no TensorFlow found: the op library will be compiled at the first use of an op")
-        strip = ["strip", "--strip-unneeded", *lib.glob("*.so*")]
-        subprocess.run(strip, check=True, timeout=TIMEOUT)
+        strip = os.environ.get("STRIP", "strip")  # as CXX, of another processor perhaps
+        libraries = lib.glob("*.so*")
+        subprocess.run([strip, "--strip-unneeded", *libraries], check=True, timeout=TIMEOUT)
 
     def get_outputs(self) -> list[str]:
         if self.editable_mode:

@@ -19,7 +19,11 @@ extern int __lxstat(int layout, const char* path, struct stat* info);
 char __libc_single_threaded = 0;
 
 /* 2.33: before, there were functions that are told the layout of struct stat. */
+#ifdef __aarch64__
+#define LAYOUT 0
+#else
 #define LAYOUT 1
+#endif
 int fstat(int fd, struct stat* info) { return __fxstat(LAYOUT, fd, info); }
 int fstat64(int fd, struct stat64* info) { return __fxstat(LAYOUT, fd, (struct stat*)info); }
 int lstat(const char* path, struct stat* info) { return __lxstat(LAYOUT, path, info); }

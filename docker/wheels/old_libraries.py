@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import symbols
+from machines import Machine
 from symbols import Symbol, Version
 
 TIMEOUT = 60.0
@@ -28,14 +29,13 @@ NEWEST = {
 # What the linker is asked for, and of what that consists: libraries, and archives after them.
 SCRIPTS = {
     "libc.so": (
-        "libc.so.6 libnewer.a {c_nonshared} "
-        "AS_NEEDED ( libpthread.so.0 libdl.so.2 ld-linux-x86-64.so.2 )"
+        "libc.so.6 libnewer.a {c_nonshared} AS_NEEDED ( libpthread.so.0 libdl.so.2 {loader} )"
     ),
     "libm.so": "libm.so.6",
     "libgcc_s.so": "libgcc_s.so.1 -lgcc",
     "libstdc++.so": "libstdc++.so.6 {stdcxx}",
 }
-LIBRARIES = ("ld-linux-x86-64.so.2", "libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6")
+LIBRARIES = ("libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6")  # and the loader
 # Libraries of their own until glibc 2.34 took them in, which gave each function another version.
 TAKEN_IN = symbols.version("GLIBC_2.34")
 TAKEN_IN_FROM = {"libpthread.so.0": ("pthread_", "sem_"), "libdl.so.2": ("dl",)}
@@ -49,21 +49,23 @@ KINDS = {
 }
 
 
-def make(directory: Path, compiler: str) -> None:
-    """Fills a directory, for `compiler -L<directory>`."""
+def make(directory: Path, machine: Machine) -> None:
+    """Fills a directory, for `g++ -L<directory>`."""
+    compiler = machine.tool("g++")
     directory.mkdir(parents=True, exist_ok=True)
-    for soname in LIBRARIES:
+    for soname in (machine.loader, *LIBRARIES):
         for name, members in _split(soname, symbols.defined(_find(soname, compiler))).items():
             _link(directory / name, members, compiler)
     newer = directory / "newer.o"
     _run(compiler, "-x", "c", "-O2", "-fPIC", "-c", str(NEWER), "-o", str(newer))
-    _run("ar", "rcs", str(directory / "libnewer.a"), str(newer))
-    archives = {
+    _run(machine.tool("ar"), "rcs", str(directory / "libnewer.a"), str(newer))
+    files = {
+        "loader": machine.loader,
         "c_nonshared": _find("libc_nonshared.a", compiler),
         "stdcxx": _find("libstdc++.a", compiler),
     }
     for name, parts in SCRIPTS.items():
-        (directory / name).write_text(f"GROUP ( {parts.format(**archives)} )\n")
+        (directory / name).write_text(f"GROUP ( {parts.format(**files)} )\n")
 
 
 def _split(soname: str, defined: list[Symbol]) -> dict[str, list[Symbol]]:

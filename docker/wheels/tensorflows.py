@@ -8,6 +8,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from machines import Machine
+
 from kungfu_tf.native.build import TensorFlow
 
 # The last of each minor version, for all of which one op library serves.
@@ -19,11 +21,11 @@ INCLUDE = "tensorflow/include/"
 FRAMEWORK = "tensorflow/libtensorflow_framework.so.2"
 # A Python that each of them has a wheel for: headers do not depend on it.
 PYTHON = "3.11"
-PLATFORMS = ("manylinux_2_17_x86_64", "manylinux2014_x86_64", "manylinux_2_27_x86_64")
+GLIBC = 27  # a minor version that some of them need
 TIMEOUT = 1800.0  # seconds for a download of 250 MB
 
 
-def fetch(version: str, directory: Path) -> TensorFlow:
+def fetch(version: str, machine: Machine, directory: Path) -> TensorFlow:
     """Describes a TensorFlow, whose headers and library are put into `directory` first.
 
     They are about 250 MB, and stay for the next time.
@@ -32,20 +34,20 @@ def fetch(version: str, directory: Path) -> TensorFlow:
     if not tensorflow.is_dir():
         directory.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=directory) as scratch:
-            _unpack(_download(version, Path(scratch)), Path(scratch) / "unpacked")
+            _unpack(_download(version, machine, Path(scratch)), Path(scratch) / "unpacked")
             (Path(scratch) / "unpacked").rename(tensorflow)
     include, library = tensorflow / INCLUDE, tensorflow / FRAMEWORK
     link_flags = [f"-L{library.parent}", f"-l:{library.name}"]
     return TensorFlow(version, [f"-I{include}", *FLAGS], link_flags)
 
 
-def _download(version: str, directory: Path) -> Path:
+def _download(version: str, machine: Machine, directory: Path) -> Path:
     """The path of its wheel."""
     print(f"downloading TensorFlow {version}, for its headers", flush=True)
     options = ["--quiet", "--no-deps", "--only-binary=:all:", f"--python-version={PYTHON}"]
-    options += [f"--platform={platform}" for platform in PLATFORMS]
-    download = [sys.executable, "-m", "pip", "download", *options, f"--dest={directory}"]
-    subprocess.run([*download, f"tensorflow-cpu=={version}"], check=True, timeout=TIMEOUT)
+    options += [*machine.platforms(GLIBC), f"--dest={directory}", machine.package(version)]
+    command = [sys.executable, "-m", "pip", "download", *options]
+    subprocess.run(command, check=True, timeout=TIMEOUT)
     return next(directory.glob("*.whl"))
 
 

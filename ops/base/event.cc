@@ -27,6 +27,8 @@ void WakeSleeper(const void* word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE
 
 }  // namespace
 
+// Release, for what was written before; it pairs with the acquire of happened(). That someone awaits it and that it has
+// happened are changes of one word, of which each side sees the other's: no order of two words is needed.
 void Event::Happen() {
   const void* const word = &state_;
   if (state_.exchange(kHappened, std::memory_order_acq_rel) == kAwaited) WakeSleeper(word);

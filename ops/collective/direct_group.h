@@ -6,6 +6,15 @@
 // for notes of a few bytes (notes.h). The event loop of a peer that waits for another's board looks at it in each
 // round. Before the loop sleeps it says so on its own, and the next peer that writes rings its bell, a pipe that the
 // loop listens to. A ring too many does no harm: it only makes a peer look.
+//
+// Orders of memory, which processors other than x86-64 do not keep by themselves:
+// - What a peer writes to its board is stored with release order, after the data that it tells of, and the others load
+//   it with acquire order before they look at those. So they see results, and the bytes of notes.
+// - Between what a peer writes to its board and its look at who sleeps stands a fence, and one between the word that it
+//   sleeps and its last look at the boards (RingOnLoop, SleepOnLoop). So one of two sees the other.
+// - A count that is taken back is followed by a fence (TakeBackOnLoop). It pairs with that of FinishOnLoop in the other
+//   peers, between their last look at this peer's data and their first look at its count.
+// - The end of one's own sleep is relaxed: at worst it costs a ring too many.
 
 #pragma once
 
@@ -106,7 +115,7 @@ class DirectGroup : private FdHandler, private Pollable {
   int TakeSlotOnLoop();
   // The operation has ended well, or was never begun.
   void ReturnSlotOnLoop(int slot);
-  // Counts one more, and wakes sleeping peers.
+  // Counts one more, and wakes sleeping peers. REQUIRES: this peer does not look at the others' data any more.
   void FinishOnLoop(int slot);
   // Wakes sleeping peers: something was written on this peer's board.
   void RingOnLoop();

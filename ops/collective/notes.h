@@ -9,6 +9,11 @@
 //
 // A writer that ends returns its pad, if all have read its last note. A pad that somebody may still look at is never
 // used again: there are many.
+//
+// Orders of memory: a stamp is stored (release) after the bytes of its note, and loaded (acquire) before they are
+// looked at. `read` is stored (release) when the notes of others were read, and the next stamp even later. So a peer
+// that sees either (acquire) writes over no note that somebody still reads. Behind its stamp a writer has a fence, and
+// then looks for the stamps of the others: the peer whose fence is the last one sees them all, and rings.
 
 #pragma once
 

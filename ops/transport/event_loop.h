@@ -159,8 +159,8 @@ class EventLoop {
   Mutex mu_;
   Tasks posted_ GUARDED_BY(mu_);
   bool closed_ GUARDED_BY(mu_) = false;
-  // Who posts writes the first and reads the second; who goes to sleep does the opposite. So one sees the other, and
-  // the loop takes the lock only if there is something to take.
+  // Who posts writes the first and reads the second; who goes to sleep does the opposite. So one sees the other, as all
+  // four are sequentially consistent. The loop takes the lock only if there is something to take.
   std::atomic<bool> any_posted_{false};
   std::atomic<bool> asleep_{false};  // the own thread
 

@@ -25,6 +25,13 @@ constexpr bool kSanitized = true;
 constexpr bool kSanitized = false;
 #endif
 
+// Whether another processor is emulated, with calls of the system that leave something out.
+#ifdef KUNGFU_EMULATED
+constexpr bool kEmulated = true;
+#else
+constexpr bool kEmulated = false;
+#endif
+
 // Whether some sizes stand for the others, which the plain run has, and with a sanitizer `make test-all`.
 #ifdef KUNGFU_ALL_TESTS
 constexpr bool kBrief = false;

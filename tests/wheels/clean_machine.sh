@@ -2,7 +2,7 @@
 # The wheel on a machine that has Python and no compiler: a fresh Debian, made by debootstrap and entered by chroot. What
 # pip installs there is downloaded here. Takes root, debootstrap, and 3 GB for as long as it runs.
 #
-#   tests/wheels/clean_machine.sh dist/kungfu_tf-*.whl [VERSION OF TENSORFLOW]
+#   tests/wheels/clean_machine.sh dist/kungfu_tf-*_x86_64.whl [VERSION OF TENSORFLOW]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 wheel=$1 tensorflow=${2:-2.21.0} suite=bookworm python=3.11

@@ -1,6 +1,6 @@
 """`make test-wheels`: the wheel with each TensorFlow, in fresh environments without a compiler.
 
-    PYTHONPATH=. python tests/wheels/run.py dist/kungfu_tf-*.whl [VERSION OF TENSORFLOW...]
+    PYTHONPATH=. python tests/wheels/run.py dist/kungfu_tf-*_x86_64.whl [VERSION OF TENSORFLOW...]
 
 Prints the table of docs/project/wheels.md. An environment takes 2 GB while it is tried. Exits with
 1 if a row fails.

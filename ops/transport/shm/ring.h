@@ -11,6 +11,14 @@
 // count and then finds the other asleep wakes it. One side's order is write, look; the other's is say, look: so one of
 // them sees the other. A writer may delay the wake-up for its last bytes for a moment. A reader that looks again
 // meanwhile needs none: the words tell one sleep from the next.
+//
+// Orders of memory, which processors other than x86-64 do not keep by themselves:
+// - The store of a count (release) pairs with the other side's load of it (acquire). The reader sees the bytes before
+//   `written`, and the writer writes over those before `read` only when they were read.
+// - The stores of counts and of sleeps, and the loads after them, are sequentially consistent: no look comes before the
+//   word. So are the exchanges that end a sleep.
+// - Relaxed is what nothing else depends on: the end of one's own sleep, which at worst costs a wake-up too many, and
+//   the look whether the other side still sleeps, which an exchange repeats.
 
 #pragma once
 

@@ -6,11 +6,13 @@ All tests share the environment, and leave it as they found it.
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
 import sysconfig
 import venv
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -112,11 +114,24 @@ def environment(source: Path) -> Environment:
 
 
 @pytest.fixture(scope="session")
-def wheel(source: Path) -> Path:
-    """The wheel of `make wheels`, with one op library only, for the tests' TensorFlow."""
-    output = source.parent / "dist"
-    build = [sys.executable, str(source / "docker" / "wheels" / "build.py"), "--installed"]
-    environ = {**os.environ, "PYTHONPATH": str(source)}
-    subprocess.run([*build, "--output", output], env=environ, check=True, timeout=TIMEOUT)
-    (wheel,) = output.iterdir()
-    return wheel
+def build_wheel(source: Path) -> Callable[..., Path]:
+    """Makes the wheel of `make wheels`, with one op library only."""
+
+    def build(machine: str, python: str) -> Path:
+        """For a processor, and the TensorFlow of an interpreter."""
+        output = source.parent / machine
+        program = str(source / "docker" / "wheels" / "build.py")
+        options = ["--machine", machine, "--python", python, "--output", str(output)]
+        environ = {**os.environ, "PYTHONPATH": str(source)}
+        command = [sys.executable, program, *options]
+        subprocess.run(command, env=environ, check=True, timeout=TIMEOUT)
+        (wheel,) = output.iterdir()
+        return wheel
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def wheel(build_wheel: Callable[..., Path]) -> Path:
+    """For the tests' TensorFlow."""
+    return build_wheel(platform.machine(), sys.executable)
