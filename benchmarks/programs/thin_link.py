@@ -31,7 +31,6 @@ from kungfu_tf.optimizers import (
     SynchronousSGDOptimizer,
 )
 
-
 REST = 2.0  # seconds in which arrives what a method has begun, so that it is not in others' way
 
 

@@ -155,9 +155,7 @@ def quasi_global(graph: topology.Topology, momentum: float = 0.9) -> Method:
         return models
 
     def wrap(optimizer: Any) -> Any:
-        return optimizers.QuasiGlobalMomentumOptimizer(
-            optimizer, momentum=momentum, topology=graph
-        )
+        return optimizers.QuasiGlobalMomentumOptimizer(optimizer, momentum=momentum, topology=graph)
 
     return wrap, simulate
 
