@@ -14,6 +14,8 @@ constexpr size_t kBlock = 8 << 10;
 static_assert(kBlock >= CrossCoreCopier::kTimed, "its copies would never be timed");
 // If one loop does everything, no data are needed again.
 constexpr size_t kLongBlock = 128 << 10;
+// So much shows what stores cost: after less the nearest caches still hold lines that are not in memory yet.
+constexpr uint64_t kStretch = 2 << 20;
 
 }  // namespace
 
@@ -42,7 +44,7 @@ double DirectReduction::operand_norm() const {
 }
 
 void DirectReduction::AddOperand(Payload operand) {
-  left_ = TotalSize(operand);
+  whole_ = left_ = TotalSize(operand);
   operands_.push_back({std::move(operand)});
 }
 
@@ -55,6 +57,7 @@ void DirectReduction::Clear() {
   operands_.clear();
   results_.clear();
   copiers_.clear();
+  stretch_ = {};
 }
 
 void DirectReduction::Prepare() {
@@ -182,13 +185,21 @@ void DirectReduction::SumTwofold(const char* left, const char* right, size_t cou
   if (IsSecondAtHand() || !is_like_first) {
     return TwofoldSum(first, second, left, right, count, dtype_, divisor());
   }
-  const size_t bytes = count * SizeOf(dtype_);
-  const bool is_timed = bytes >= kBlock;
-  const StoreChoice::Stores stores = is_timed ? stores_->Next() : stores_->best();
-  const Clock::time_point start = is_timed ? Clock::now() : Clock::time_point();
-  const auto sum = stores == StoreChoice::kPlain ? TwofoldSum : TwofoldSumPastCaches;
+  if (stretch_.bytes == 0) stretch_.stores = StoresOfNextStretch();
+  const Clock::time_point start = Clock::now();
+  const auto sum = stretch_.stores == StoreChoice::kPlain ? TwofoldSum : TwofoldSumPastCaches;
   sum(first, second, left, right, count, dtype_, divisor());
-  if (is_timed) stores_->Took(stores, bytes, Clock::now() - start);
+  stretch_.time += Clock::now() - start;
+  stretch_.bytes += count * SizeOf(dtype_);
+  if (stretch_.bytes < kStretch) return;
+  stores_->Took(stretch_.stores, stretch_.bytes, stretch_.time);
+  stretch_ = {};
+}
+
+// The end of a large array goes as the rest has shown. A small one fits the caches.
+StoreChoice::Stores DirectReduction::StoresOfNextStretch() {
+  if (left_ >= kStretch) return stores_->Next();
+  return whole_ >= kStretch ? stores_->best() : StoreChoice::kPlain;
 }
 
 void DirectReduction::CombineWide(char* result, size_t count) {

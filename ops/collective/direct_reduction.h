@@ -72,6 +72,7 @@ class DirectReduction {
   size_t CombineMeasured(size_t count);
   size_t Combine(size_t count);
   void SumTwofold(const char* left, const char* right, size_t count);
+  StoreChoice::Stores StoresOfNextStretch();
   void CombineWide(char* result, size_t count);
 
   const DType dtype_;
@@ -79,7 +80,13 @@ class DirectReduction {
   const int peers_;
   StoreChoice* const stores_;
   const DType accumulator_;
-  uint64_t left_ = 0;
+  uint64_t whole_ = 0, left_ = 0;
+  // What is written with the same stores, one after the other.
+  struct Stretch {
+    StoreChoice::Stores stores = StoreChoice::kPlain;
+    uint64_t bytes = 0;
+    Seconds time{0};
+  } stretch_;
   std::vector<Cursor<Payload>> operands_;
   std::vector<Cursor<Pieces>> results_;
   std::vector<CrossCoreCopier*> copiers_;    // by result; the first needs none

@@ -79,7 +79,7 @@ KF_TEST(Direct, OperandsAreInTheOrderOfRanks) {
 
 // So large that either kind of stores is tried (StoreChoice).
 KF_TEST(Direct, LargeResultsElsewhere) {
-  constexpr uint64_t kCount = (1 << 20) + 3;
+  constexpr uint64_t kCount = (5 << 20) + 3;
   Cluster cluster(2, Direct());
   std::vector<Buffer> inputs, results;
   std::vector<char> expected(kCount * sizeof(float));
