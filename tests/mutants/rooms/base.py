@@ -12,6 +12,14 @@ MUTANTS = [
         test="base_test Reduce.",
     ),
     Mutant(
+        name="sum-past-caches-has-one-place",
+        file="ops/base/reduce.cc",
+        text="CopyLinesPastCaches(reinterpret_cast<char*>(too + i),",
+        fault="CopyLinesPastCaches(reinterpret_cast<char*>(to + i),",
+        why="Of two peers that survive losses one keeps its large gradients as they were.",
+        test="base_test TwofoldSum.",
+    ),
+    Mutant(
         name="sum-for-a-half-mean",
         file="ops/base/reduce.cc",
         text="for (size_t i = 0; i < size; ++i) wide[i] /= divisor;",
