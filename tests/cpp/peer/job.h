@@ -51,7 +51,7 @@ class Job {
     config.membership_version = version_;
     config.job_id = "test";
     config.secret = "a secret of the test";
-    config.transport = "shm";
+    config.transport = transport;
     config.socket_dir = directory_;
     config.control = ControlPath();
     config.collective_timeout = timeout;
@@ -68,6 +68,7 @@ class Job {
   // Of peers that are started from now on.
   double timeout = 200;
   std::string strategy = "AUTO";
+  std::string transport = "shm";
   bool survives = false;
 
   void StartMembers(const std::string& members) {

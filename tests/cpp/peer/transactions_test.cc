@@ -102,6 +102,33 @@ KF_TEST(Transactions, AnUpdateEndsWithOneResultAsAWhole) {
   }
 }
 
+// As between hosts: the vote, one round trip, whatever the number of buckets.
+KF_TEST(Transactions, AnUpdateThatIsSurvivedCostsOneMessageMoreEachWay) {
+  std::vector<uint64_t> sent;
+  for (const bool is_survived : {false, true}) {
+    Job job;
+    job.transport = "tcp";
+    job.survives = is_survived;
+    job.StartMembers("ab");
+    const auto by_now = [&](char name) {
+      uint64_t messages = 0;
+      for (const Peer::PeerTraffic& traffic : job.peer(name)->TrafficByRank()) messages += traffic.total.messages_sent;
+      return messages;
+    };
+    for (int step = 0; step < 3; ++step) {
+      const uint64_t before[] = {by_now('a'), by_now('b')};
+      Update a, b;
+      a.Begin(job.peer('a'));
+      b.Begin(job.peer('b'));
+      for (Update* update : {&a, &b}) update->Expect(2);
+      if (step == 0) continue;  // in which they have met
+      sent.push_back(by_now('a') - before[0]);
+      sent.push_back(by_now('b') - before[1]);
+    }
+  }
+  EXPECT_TRUE(sent == (std::vector<uint64_t>{2, 2, 2, 2, 3, 3, 3, 3}));
+}
+
 KF_TEST(Transactions, WhatALostPeerHasBrokenIsRepeatedAsAWhole) {
   Survivable job("abc");
   Update a, b, c;
