@@ -59,7 +59,11 @@ class OperationTable {
   OperationId IdOf(const std::string& name, uint64_t number) const { return {epoch_, number, prefix_ + name}; }
   // Without the prefix.
   std::string NameOf(const OperationId& id) const { return id.name.substr(prefix_.size()); }
-  Named* NamedOnLoop(const std::string& name) { return &names_[name]; }
+  // Made if there is none. To find one takes less than to make one: of few names none is hashed.
+  Named* NamedOnLoop(const std::string& name) {
+    const auto known = names_.find(name);
+    return known == names_.end() ? &names_[name] : &known->second;
+  }
   // Whether the operation was called here.
   bool WasCalled(const OperationId& id) const;
 
