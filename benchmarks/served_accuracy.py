@@ -132,8 +132,8 @@ def section(accuracies: Accuracies) -> Iterator[str]:
         yield from (*rates_table(accuracies, task), "")
     yield (
         "The rates are so different because other updates are made between the weights of a "
-        "gradient and its own update. On a parabola SGD converges below this rate times the "
-        "curvature:"
+        "gradient and its own update. On a parabola SGD converges while the rate, times the "
+        "curvature, is below:"
     )
     yield from ("", *limits_table())
 

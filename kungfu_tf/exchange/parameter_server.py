@@ -23,7 +23,7 @@ from kungfu_tf.exchange.parcel import Parcel
 from kungfu_tf.ops import store
 from kungfu_tf.ops.queue import Queue, new_queue
 
-_CAPACITY = 2  # pushes of a peer that may wait for an owner
+_CAPACITY = 2  # what a peer may say before an owner listens: its push, and that it rests
 _PATIENCE = 5.0  # seconds of a wait that begins anew: a peer may be long between two pushes
 
 
