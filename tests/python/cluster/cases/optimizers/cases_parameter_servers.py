@@ -22,13 +22,18 @@ SHAPES = [(5, 4), (4,), (4, 3), (3,), (3, 2)]
 tf.keras.backend.set_floatx("float64")
 
 
-def served(optimizer, staleness=None):
+def need_keras_3():
     if not training.is_keras_3():
         raise Skip("parameter servers are for optimizers of Keras 3")
+
+
+def served(optimizer, staleness=None):
+    need_keras_3()
     return optimizers.ParameterServerOptimizer(optimizer, staleness=staleness)
 
 
 def variables_of(seed):
+    need_keras_3()
     random = np.random.default_rng(seed)
     return [tf.keras.Variable(random.normal(size=shape), dtype="float64") for shape in SHAPES]
 
@@ -137,8 +142,8 @@ def case_a_step_pulls_what_the_owners_have():
 @each(staleness=[None, 2])
 def case_a_step_sees_its_own_push(staleness):
     """Each peer counts its steps in its place of three variables, which three peers own."""
-    variables = [tf.keras.Variable(np.zeros(3), dtype="float64") for _ in range(3)]
     optimizer = served(tf.keras.optimizers.SGD(RATE), staleness)
+    variables = [tf.keras.Variable(np.zeros(3), dtype="float64") for _ in range(3)]
     optimizer.build(variables)
     one = -np.eye(3)[kf.rank()] / RATE
     for step in range(1, 21):
