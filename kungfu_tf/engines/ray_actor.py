@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import ray
 
@@ -13,6 +13,14 @@ from kungfu_tf.engines.worker import Worker
 from kungfu_tf.function_launch.results import Child
 
 
+class Place(NamedTuple):
+    """Where an actor runs: the address of its peer, its process, and the id of its node."""
+
+    address: str
+    pid: int
+    node: str
+
+
 class Peer:
     """A worker. `run` and the other methods may run at the same time."""
 
@@ -20,9 +28,9 @@ class Peer:
         self._worker = Worker(ray.util.get_node_ip_address())
         self._control = PeerControl()
 
-    def place(self) -> tuple[str, int]:
-        """The address of the peer, and the pid of this process."""
-        return self._worker.address, os.getpid()
+    def place(self) -> Place:
+        node = ray.get_runtime_context().get_node_id()
+        return Place(self._worker.address, os.getpid(), node)
 
     def run(self, order: Order, shard: Any) -> Child:
         """`Worker.run`, in which `ray.init()` finds this cluster.
@@ -43,6 +51,10 @@ class Peer:
     def stop(self) -> None:
         """`Worker.stop`."""
         self._worker.stop()
+
+    def give_notice(self) -> None:
+        """`Worker.give_notice`."""
+        self._worker.give_notice()
 
     def tell(self, place: int, name: str, *arguments: Any) -> None:
         """`PeerControl.tell`."""

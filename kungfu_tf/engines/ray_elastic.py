@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kungfu_tf import errors
-from kungfu_tf.engines import failures
+from kungfu_tf.engines import failures, ray_drain
 from kungfu_tf.engines.orders import Order
 from kungfu_tf.engines.peer_control import Said
 from kungfu_tf.engines.ray_pool import Pool
@@ -101,6 +101,7 @@ class _Job:
         self._failures: list[Child] = []
         self._forgiven: set[int] = set()
         self._stop_at = math.inf
+        self._next_look = 0.0  # at the nodes
         rules = Rules(
             watch=True,
             reload=False,
@@ -137,10 +138,16 @@ class _Job:
                 self._stop()
             due = min(now + _TICK, deadline, self._leader.due, self._stop_at)
             self._pool.turn(max(0.0, due - now))
+            self._look_at_nodes()
             self._leader.advance()
         if (first := failures.first(self._failures)) is not None:
             raise results.failed(first)
         return list(self._of_members())
+
+    def _look_at_nodes(self) -> None:
+        if time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + _TICK
+            self._pool.give_notice(ray_drain.nodes())
 
     def _of_members(self) -> Iterator[Child]:
         for rank, name in enumerate(self._members):
@@ -175,7 +182,8 @@ class _Job:
         if not failures.has_failed(child):
             self._ended[self._names[number]] = child
         elif number in self._forgiven:
-            _say(str(results.failed(child)))
+            if child.code != 0:  # it has not left on notice
+                _say(str(results.failed(child)))
         elif not stopped:
             self._failures.append(child)
 

@@ -106,7 +106,8 @@ def _started(actors: Sequence[Any], deadline: float, start_timeout: float) -> li
         ) from None
     except ray.exceptions.RayError as error:
         raise errors.UnavailableError(f"ray.run: a worker cannot start: {error}") from error
-    peers = [RayPeer(actor, *place) for actor, place in zip(actors, places, strict=True)]
+    placed = zip(actors, places, strict=True)
+    peers = [RayPeer(actor, place.address, place.pid) for actor, place in placed]
     return [peers[index] for index in by_host([host_of(peer.address) for peer in peers])]
 
 

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import ray
@@ -46,18 +46,22 @@ class _Member:
         joins: The version of the membership that it joins, if it is a newcomer.
         address: Where it listens, as soon as it has a place.
         pid: Its actor's process.
+        node: The id of its node.
         listening: The answer of its actor that has the next lines of the peer.
         told: How many decisions it was told of.
         is_stopped: Whether it was asked to end.
+        has_notice: Whether it was told that its node will be taken away.
     """
 
     actor: Any
     joins: int | None
     address: str = ""
     pid: int = 0
+    node: str = ""
     listening: Any = None
     told: int = 0
     is_stopped: bool = False
+    has_notice: bool = False
 
 
 class Pool:
@@ -101,7 +105,7 @@ class Pool:
             if len(ready) < least:
                 message = no_room(least, self._resources, start_timeout)
                 raise errors.ResourceExhaustedError(message)
-            placed = [(places.pop(one), *ray.get(one)) for one in ready]
+            placed = [(places.pop(one), ray.get(one)) for one in ready]
         except BaseException as error:
             self._kill(actors)
             if isinstance(error, ray.exceptions.RayError):
@@ -109,9 +113,10 @@ class Pool:
                 raise errors.UnavailableError(message) from error
             raise
         self._kill(places.values())
-        ranked = [placed[index] for index in by_host([host_of(place[1]) for place in placed])]
-        for number, (actor, address, pid) in enumerate(ranked):
-            self._members[number] = _Member(actor, None, address, pid)
+        hosts = [host_of(place.address) for _, place in placed]
+        ranked = [placed[index] for index in by_host(hosts)]
+        for number, (actor, place) in enumerate(ranked):
+            self._members[number] = _Member(actor, None, *place)
         addresses = [member.address for member in self._members.values()]
         for number in self._members:
             self._run(number, addresses)
@@ -145,6 +150,13 @@ class Pool:
         else:
             self._dropped.append(number)
 
+    def give_notice(self, nodes: Container[str]) -> None:
+        """Tells peers on nodes that will be taken away, once."""
+        for member in self._members.values():
+            if member.node in nodes and not member.has_notice:
+                member.has_notice = True
+                member.actor.give_notice.remote()
+
     def turn(self, seconds: float) -> None:
         """Waits for answers of actors, at most so long, and reports what they say."""
         dropped, self._dropped = self._dropped, []
@@ -170,7 +182,7 @@ class Pool:
         if member is None:
             return
         try:
-            member.address, member.pid = ray.get(answer)
+            member.address, member.pid, member.node = ray.get(answer)
         except ray.exceptions.RayError as error:
             self._end(number, failures.lost(number, "Ray", 0, str(error)))
             return

@@ -96,6 +96,11 @@ class Worker:
                 self._child.wait(self._grace)
                 return
 
+    def give_notice(self) -> None:
+        """Tells the child that its host will be taken away: see membership/notice.py."""
+        if self._child is not None:
+            self._child.terminate()
+
     def close(self) -> None:
         """Gives the port back."""
         if self._held is not None:

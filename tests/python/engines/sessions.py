@@ -72,6 +72,27 @@ def ray_session() -> Iterator[Engine]:
 
 
 @contextlib.contextmanager
+def ray_nodes() -> Iterator[tuple[str, str]]:
+    """A Ray of two nodes with a CPU each: its address, and the id of the node that may be drained.
+
+    They are processes of this machine.
+    """
+    with _installed("ray"):
+        import ray
+        from ray.cluster_utils import Cluster
+
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+        try:
+            other = cluster.add_node(num_cpus=1)
+            ray.init(address=cluster.address)
+            cluster.wait_for_nodes()
+            yield cluster.gcs_address, other.node_id
+        finally:
+            ray.shutdown()
+            cluster.shutdown()
+
+
+@contextlib.contextmanager
 def spark_session() -> Iterator[Engine]:
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("needs Java: openjdk-17-jre-headless of Debian")
