@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
+from systems import ROOT
 
 PEERS = 2
 SIDES = {"a DataFrame of Spark": False, "an RDD of rows": True}
@@ -24,6 +27,7 @@ def measured(path: str, rounds: int) -> dict[str, list[float]]:
         return {}
     from pyspark.sql import SparkSession
 
+    os.environ.update(PYSPARK_PYTHON=sys.executable, PYTHONPATH=str(ROOT))
     builder = SparkSession.builder.master(f"local[{PEERS}]")
     session = builder.config("spark.ui.enabled", "false").getOrCreate()
     try:
