@@ -14,4 +14,4 @@ def nodes() -> Container[str]:
     """
     state = getattr(ray._private.state, "state", None)
     ask = getattr(state, "get_draining_nodes", None)
-    return () if ask is None else ask()
+    return (ask and ask()) or ()
