@@ -17,6 +17,14 @@ constexpr int kDirectPeers = 8;
 
 std::shared_ptr<const Graph> Share(Graph graph) { return std::make_shared<const Graph>(std::move(graph)); }
 
+// REQUIRES: it was checked.
+Strategy AlongTree(const std::vector<int>& parents) {
+  return {1, [parents](int) {
+            const StatusOr<Graph> tree = TreeFromParents(parents);
+            return GraphPair{tree->Reversed(), *tree};
+          }};
+}
+
 // Calls visit(from, to) for the edges of a rank, in the order in which all ranks have theirs.
 template <typename Visit>
 void ForEachEdge(const Mixing& mixing, int rank, Visit visit) {
@@ -36,16 +44,19 @@ Routes::Routes(const Choice& choice, const std::vector<int>& tree, const PeerLis
   for (const Choice::Entry& entry : choice.entries) {
     const StrategyName name = static_cast<StrategyName>(entry.strategy);
     if (name == StrategyName::kAuto || lanes_.count(name) != 0) continue;
-    std::vector<Lane>& lanes = lanes_[name];
-    if (name == StrategyName::kTree && !tree.empty()) {
-      lanes = {TreesOf(tree).lane};
-      continue;
-    }
-    for (GraphPair& pair : MakeStrategy(name, peers)) {
-      lanes.push_back({Share(std::move(pair.reduce)), Share(std::move(pair.broadcast))});
-    }
+    const bool is_given = name == StrategyName::kTree && !tree.empty();
+    lanes_.emplace(name, Lanes(is_given ? AlongTree(tree) : MakeStrategy(name, peers), rank));
   }
   rooted_.resize(size_);
+}
+
+const Routes::Lane& Routes::Lanes::operator[](int number) {
+  Lane& lane = made_[number];
+  if (!lane.reduce) {
+    const GraphPair pair = strategy_.Pair(number);
+    lane = {Share(pair.reduce.Around(rank_)), Share(pair.broadcast.Around(rank_))};
+  }
+  return lane;
 }
 
 const Routes::Lane& Routes::Rooted(int root) {
@@ -56,8 +67,8 @@ const Routes::Lane& Routes::Rooted(int root) {
                   : size_ <= kDirectPeers ? Star(size_, root)
                                           : BinaryTree(size_, root);
     lane = std::make_unique<Lane>();
-    lane->reduce = Share(graph.Reversed());
-    lane->broadcast = Share(std::move(graph));
+    lane->reduce = Share(graph.Reversed().Around(rank_));
+    lane->broadcast = Share(graph.Around(rank_));
   }
   return *lane;
 }
@@ -76,7 +87,7 @@ Routes::Trees Routes::TreesOf(const std::vector<int>& parents) const {
 std::shared_ptr<const Graph> Routes::Edge(int from, int to) const {
   Graph graph(size_);
   if (from != to) graph.AddEdge(from, to);
-  return Share(std::move(graph));
+  return Share(graph.Around(rank_));
 }
 
 Plan::Plan(Operation* operation, Routes* routes)
@@ -162,12 +173,12 @@ void Plan::PlanAllReduce() {
     movement->all_reduce = true;
     if (operation_->measured) movement->measurement = &measurement_;
     const uint64_t count = TotalCount(*operation_);
-    const std::vector<Routes::Lane>& lanes = routes_->LanesFor(count * element());
-    ranges_ = Chunks(count, element(), static_cast<int>(lanes.size()), kLeastChunkBytes, routes_->chunk_bytes());
+    Routes::Lanes& lanes = *routes_->LanesFor(count * element());
+    ranges_ = Chunks(count, element(), lanes.size(), kLeastChunkBytes, routes_->chunk_bytes());
     uint64_t first = 0;
     for (const char c : operation_->name) first = first * 31 + static_cast<unsigned char>(c);
     for (size_t i = 0; i < ranges_.size(); ++i) {
-      AddChunk(movement, lanes[(first + i) % lanes.size()], {}, {});
+      AddChunk(movement, lanes[static_cast<int>((first + i) % lanes.size())], {}, {});
       Fill(ranges_[i], &movement->chunks[i]);
     }
     return OkStatus();

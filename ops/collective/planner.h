@@ -36,8 +36,21 @@ class Routes {
     std::shared_ptr<const Graph> reduce;
     std::shared_ptr<const Graph> broadcast;
   };
+  // The lanes of a strategy, each made when it is first used. It has the edges around this rank only: whole graphs
+  // would take memory that grows with the square of the peers.
+  class Lanes {
+   public:
+    Lanes(Strategy strategy, int rank) : strategy_(std::move(strategy)), rank_(rank), made_(strategy_.size()) {}
+    int size() const { return strategy_.size(); }
+    const Lane& operator[](int number);
+
+   private:
+    const Strategy strategy_;
+    const int rank_;
+    std::vector<Lane> made_;  // null: not yet
+  };
   // Those of the strategy for so many bytes.
-  const std::vector<Lane>& LanesFor(uint64_t bytes) const { return lanes_.at(choice_.For(bytes)); }
+  Lanes* LanesFor(uint64_t bytes) { return &lanes_.at(choice_.For(bytes)); }
   // From `root` to all, and back.
   const Lane& Rooted(int root);
   // Along the trees of a forest, and back. REQUIRES: it is one of this size.
@@ -55,7 +68,7 @@ class Routes {
   const int size_;
   const uint64_t chunk_bytes_;
   const std::vector<int> host_of_rank_;
-  std::map<StrategyName, std::vector<Lane>> lanes_;
+  std::map<StrategyName, Lanes> lanes_;
   std::vector<std::unique_ptr<Lane>> rooted_;
 };
 

@@ -38,15 +38,15 @@ int RootOf(const Graph& reduce) {
 
 }  // namespace
 
-CostModel::CostModel(Strategy strategy, const PeerList& peers, uint64_t chunk_bytes)
-    : strategy_(std::move(strategy)),
+CostModel::CostModel(const Strategy& strategy, const PeerList& peers, uint64_t chunk_bytes)
+    : pairs_(strategy.AllPairs()),
       host_of_rank_(peers.HostOfRanks()),
       chunk_bytes_(chunk_bytes),
       sends_(peers.size()),
       receives_(peers.size()),
       leaving_(peers.HostCount()) {
   std::vector<std::set<int>> talks_to(peers.size());
-  for (const GraphPair& pair : strategy_) {
+  for (const GraphPair& pair : pairs_) {
     for (const Graph* graph : {&pair.reduce, &pair.broadcast}) {
       for (int from = 0; from < peers.size(); ++from) {
         for (const int to : graph->Successors(from)) {
@@ -100,11 +100,11 @@ double CostModel::Round(const LinkCosts& costs, double bytes) const {
 }
 
 double CostModel::Seconds(uint64_t bytes, const LinkCosts& costs) const {
-  const int pairs = static_cast<int>(strategy_.size());
+  const int pairs = static_cast<int>(pairs_.size());
   const uint64_t chunks = NumChunks(bytes, 1, pairs, kLeastChunkBytes, chunk_bytes_);
   const uint64_t chunk = bytes / chunks;
   double path = 0;
-  for (const GraphPair& pair : strategy_) path = std::max(path, Path(pair, costs, chunk));
+  for (const GraphPair& pair : pairs_) path = std::max(path, Path(pair, costs, chunk));
   const double round = Round(costs, static_cast<double>(chunk));
   const double rounds = static_cast<double>(chunks) / pairs;
   return rounds <= 1 ? std::max(path, round * rounds) : std::max(path, round) + round * (rounds - 1);

@@ -49,7 +49,7 @@ struct LinkCosts {
 // The costs of one strategy for these peers. Made once, asked for many sizes.
 class CostModel {
  public:
-  CostModel(Strategy strategy, const PeerList& peers, uint64_t chunk_bytes);
+  CostModel(const Strategy& strategy, const PeerList& peers, uint64_t chunk_bytes);
 
   // The seconds that an all-reduce of `bytes` takes.
   double Seconds(uint64_t bytes, const LinkCosts& costs) const;
@@ -70,7 +70,7 @@ class CostModel {
     return host_of_rank_[a] == host_of_rank_[b] ? costs.local : costs.remote;
   }
 
-  Strategy strategy_;
+  std::vector<GraphPair> pairs_;
   std::vector<int> host_of_rank_;
   uint64_t chunk_bytes_;
   int connections_ = 0;

@@ -38,10 +38,9 @@ GraphPair UpAndDown(Graph broadcast) {
 }
 
 // A pair for each root: up the tree that leads down from it, and down.
-Strategy FromRoots(const std::vector<int>& roots, const std::function<Graph(int root)>& tree) {
-  Strategy strategy;
-  for (const int root : roots) strategy.push_back(UpAndDown(tree(root)));
-  return strategy;
+Strategy FromRoots(std::vector<int> roots, std::function<Graph(int root)> tree) {
+  const int size = static_cast<int>(roots.size());
+  return {size, [roots = std::move(roots), tree = std::move(tree)](int i) { return UpAndDown(tree(roots[i])); }};
 }
 
 std::vector<int> EveryRank(const PeerList& peers) {
@@ -53,23 +52,21 @@ std::vector<int> EveryRank(const PeerList& peers) {
 std::vector<int> EveryHost(const PeerList& peers) { return HostRootsOf(peers.HostOfRanks()); }
 
 Strategy MakeStar(const PeerList& peers) {
-  return FromRoots({0}, [&](int root) { return Star(peers.size(), root); });
+  return FromRoots({0}, [size = peers.size()](int root) { return Star(size, root); });
 }
 
 Strategy MakeMultiStar(const PeerList& peers) {
-  return FromRoots(EveryHost(peers), [&](int root) { return Star(peers.size(), root); });
+  return FromRoots(EveryHost(peers), [size = peers.size()](int root) { return Star(size, root); });
 }
 
 // Both ways lead around the ring in the same sense: once to collect, ending at the root, and once more to spread.
 Strategy MakeRing(const PeerList& peers) {
-  const int size = peers.size();
-  Strategy strategy;
-  for (const int root : EveryRank(peers)) strategy.push_back({Chain(size, (root + 1) % size), Chain(size, root)});
-  return strategy;
+  return {peers.size(),
+          [size = peers.size()](int root) { return GraphPair{Chain(size, (root + 1) % size), Chain(size, root)}; }};
 }
 
 Strategy MakeClique(const PeerList& peers) {
-  return FromRoots(EveryRank(peers), [&](int root) { return Star(peers.size(), root); });
+  return FromRoots(EveryRank(peers), [size = peers.size()](int root) { return Star(size, root); });
 }
 
 Strategy MakeTree(const PeerList& peers) {
@@ -77,7 +74,7 @@ Strategy MakeTree(const PeerList& peers) {
 }
 
 Strategy MakeBinaryTree(const PeerList& peers) {
-  return FromRoots({0}, [&](int root) { return BinaryTree(peers.size(), root); });
+  return FromRoots({0}, [size = peers.size()](int root) { return BinaryTree(size, root); });
 }
 
 Strategy MakeBinaryTreeStar(const PeerList& peers) {
@@ -139,6 +136,12 @@ StatusOr<StrategyName> ParseStrategy(const std::string& text) {
 }
 
 const char* Name(StrategyName name) { return RowOf(name).name; }
+
+std::vector<GraphPair> Strategy::AllPairs() const {
+  std::vector<GraphPair> pairs;
+  for (int number = 0; number < size_; ++number) pairs.push_back(Pair(number));
+  return pairs;
+}
 
 Strategy MakeStrategy(StrategyName name, const PeerList& peers) {
   KF_CHECK(name != StrategyName::kAuto) << "AUTO must be chosen first";

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +29,19 @@ enum class StrategyName : uint8_t {
 };
 inline constexpr int kNumStrategies = 10;
 
-using Strategy = std::vector<GraphPair>;
+// Makes each pair when it is asked for: all of them would take memory that grows with the square of the peers.
+class Strategy {
+ public:
+  Strategy(int size, std::function<GraphPair(int number)> make) : size_(size), make_(std::move(make)) {}
+
+  int size() const { return size_; }
+  GraphPair Pair(int number) const { return make_(number); }
+  std::vector<GraphPair> AllPairs() const;
+
+ private:
+  int size_;
+  std::function<GraphPair(int number)> make_;
+};
 
 // The strategy of a session: one of these by its name, or a tree that the program gives.
 struct StrategySpec {

@@ -36,6 +36,25 @@ KF_TEST(Graph, TurnsAround) {
   EXPECT_FALSE(reversed == graph);
 }
 
+KF_TEST(Graph, IsCutToWhatARankNeeds) {
+  Graph graph(6);  // 5 -> 4 -> 3 -> 0 -> 1, 2 -> 0
+  graph.AddEdge(3, 0);
+  graph.AddEdge(2, 0);
+  graph.AddEdge(4, 3);
+  graph.AddEdge(5, 4);
+  graph.AddEdge(0, 1);
+  const Graph part = graph.Around(0);
+  EXPECT_EQ(part.size(), 6);
+  EXPECT_TRUE(part.Predecessors(0) == (Ranks{3, 2}));
+  EXPECT_TRUE(part.Successors(0) == (Ranks{1}));
+  EXPECT_TRUE(part.Predecessors(3) == (Ranks{4}));
+  EXPECT_TRUE(part.Predecessors(2).empty());
+  EXPECT_TRUE(part.Predecessors(4).empty());
+  EXPECT_FALSE(part == graph);
+  EXPECT_TRUE(part == graph.Around(0));
+  EXPECT_FALSE(part == graph.Around(3));
+}
+
 KF_TEST(Graph, OrderBelongsToEquality) {
   Graph a(3), b(3);
   a.AddEdge(0, 1);

@@ -55,8 +55,8 @@ inline constexpr StrategyRow kStrategyRows[] = {
 
 // Whether its graphs depend on who shares a host.
 inline bool KnowsHosts(StrategyName name) {
-  const Strategy apart = MakeStrategy(name, PeersOnEqualHosts(3, 2)),
-                 together = MakeStrategy(name, PeersOnEqualHosts(1, 6));
+  const std::vector<GraphPair> apart = MakeStrategy(name, PeersOnEqualHosts(3, 2)).AllPairs(),
+                               together = MakeStrategy(name, PeersOnEqualHosts(1, 6)).AllPairs();
   return !std::equal(
       apart.begin(), apart.end(), together.begin(), together.end(),
       [](const GraphPair& a, const GraphPair& b) { return a.reduce == b.reduce && a.broadcast == b.broadcast; });

@@ -23,7 +23,7 @@ using Sent = std::vector<std::vector<uint64_t>>;
 Sent Zeros(int size) { return Sent(size, std::vector<uint64_t>(size)); }
 
 // With one chunk on each pair of graphs a message travels along each edge.
-Sent EdgesOf(const Strategy& strategy, int size) {
+Sent EdgesOf(const std::vector<GraphPair>& strategy, int size) {
   Sent edges = Zeros(size);
   for (const GraphPair& pair : strategy) {
     for (const Graph* graph : {&pair.reduce, &pair.broadcast}) {
@@ -121,7 +121,7 @@ void ExpectCounts(const StrategyRow& row) {
   options.hosts = hosts;
   options.chunk_bytes = kChunk;
   Cluster cluster(size, options);
-  const Strategy strategy = MakeStrategy(row.name, cluster.session(0)->peers());
+  const std::vector<GraphPair> strategy = MakeStrategy(row.name, cluster.session(0)->peers()).AllPairs();
   const Counts counts = CountAllReduce(&cluster, static_cast<int>(strategy.size()));
 
   Sent edges = EdgesOf(strategy, size);
