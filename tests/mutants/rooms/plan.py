@@ -20,6 +20,14 @@ MUTANTS = [
         test="plan_test EvenPart.",
     ),
     Mutant(
+        name="part-of-a-graph-forgets",
+        file="ops/plan/graph.cc",
+        text="Node{Predecessors(one), {}}",
+        fault="Node{}",
+        why="A ring of float16 takes the sums of others for single contributions.",
+        test="plan_test Graph.",
+    ),
+    Mutant(
         name="ring-starts-at-its-root",
         file="ops/plan/strategy.cc",
         text="Chain(size, (root + 1) % size)",
