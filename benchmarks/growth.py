@@ -146,7 +146,8 @@ def main() -> None:
     body = [
         "The core alone, all processes on this machine: sums of 64 KiB in 16 chunks, through rings",
         "in shared memory and not in each other's tensors. Bold: the last doubling has cost more",
-        "than n log n would. A row ends where the memory of the machine might.",
+        "than n log n would. A row ends where the memory of the machine might. Up to 64 peers of a",
+        "sum that takes more than a second ask each other: then each pair has a connection.",
         "",
         *(line for quantity in QUANTITIES for line in table(quantity, grown)),
     ]
