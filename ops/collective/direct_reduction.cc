@@ -4,14 +4,15 @@
 #include <utility>
 
 #include "ops/base/accumulate.h"
+#include "ops/base/caches.h"
 #include "ops/base/reduce.h"
 
 namespace kungfu {
 namespace {
 
-// Two operands and two results of this size fit the nearest cache.
-constexpr size_t kBlock = 8 << 10;
-static_assert(kBlock >= CrossCoreCopier::kTimed, "its copies would never be timed");
+// Two operands and two results of this size fit the nearest cache. Copies of less would never be timed.
+size_t NearBlock() { return std::max(NearestCache() / 4 / kLine * kLine, CrossCoreCopier::kTimed); }
+
 // If one loop does everything, no data are needed again.
 constexpr size_t kLongBlock = 128 << 10;
 // So much shows what stores cost: after less the nearest caches still hold lines that are not in memory yet.
@@ -63,9 +64,9 @@ void DirectReduction::Clear() {
 void DirectReduction::Prepare() {
   if (results_.empty()) return;
   if (accumulator_ != dtype_) {
-    if (!wide_) wide_.reset(new char[kBlock / SizeOf(dtype_) * SizeOf(accumulator_)]);
+    if (!wide_) wide_.reset(new char[NearBlock() / SizeOf(dtype_) * SizeOf(accumulator_)]);
   } else if (operands_.size() > 2) {
-    if (!partial_) partial_.reset(new char[kBlock]);
+    if (!partial_) partial_.reset(new char[NearBlock()]);
   }
 }
 
@@ -89,7 +90,7 @@ size_t DirectReduction::SizeOfBlock() const {
   const char* const begin = results_.empty() ? operands_[0].data() : results_[0].data();
   const size_t skew = reinterpret_cast<uintptr_t>(begin) % kLine;
   if (skew != 0 && skew % SizeOf(dtype_) == 0) return kLine - skew;
-  return operands_.size() == 2 && results_.size() == 2 && IsTwofold() ? kLongBlock : kBlock;
+  return operands_.size() == 2 && results_.size() == 2 && IsTwofold() ? kLongBlock : NearBlock();
 }
 
 // No element is written to a peer's memory before it was read from all operands: one of them may lie there.
