@@ -36,6 +36,11 @@ constexpr double kLongestHelp = 20e-3;
 // it.
 thread_local const absl::Status* failing = nullptr;
 
+// The call whose Start runs on this thread. TensorFlow may run what follows within done(), where other calls start.
+// Those end when the core comes to it: if each told of its end within its Start, a long chain of them would fill the
+// stack.
+thread_local const Call* starting = nullptr;
+
 // So that every peer gets the cause, whichever of the step's operations it hears of first.
 void Stop(uint64_t operation) {
   if (failing == nullptr) return kungfu_cancel(operation, 0, "");
@@ -136,9 +141,13 @@ void Call::Start(const std::function<uint64_t(void* arg)>& start) {
     Call* call;
     const std::function<uint64_t(void* arg)>& start;
   } job{this, start};
+  const bool is_first = starting == nullptr;
+  if (is_first) starting = this;
   kungfu_help([](void* arg) { static_cast<Job*>(arg)->call->Begin(static_cast<Job*>(arg)->start); },
               [](void* arg) { return static_cast<Job*>(arg)->call->complete_.load(std::memory_order_acquire) ? 1 : 0; },
               &job, kLongestHelp);
+  if (ends_in_start_) TellTensorFlow();
+  if (is_first) starting = nullptr;
 }
 
 void Call::Begin(const std::function<uint64_t(void* arg)>& start) {
@@ -196,8 +205,19 @@ void Call::Complete(absl::Status status) {
     context_->cancellation_manager()->TryDeregisterCallback(token_);
   }
   if (!status.ok()) context_->SetStatus(status);
-  auto done = std::move(done_);
+  status_ = std::move(status);
+  const bool in_start = starting == this;
+  if (in_start) ends_in_start_ = true;
   complete_.store(true, std::memory_order_release);
+  if (!in_start) TellTensorFlow();
+}
+
+// TensorFlow puts what follows into this thread's queue and wakes another thread, which may take it from there. So a
+// call that is complete before Start returns tells it then: this thread looks into its queue next, and needs neither
+// the other thread nor the core, which that one would ask for while this one still has it.
+void Call::TellTensorFlow() {
+  const auto done = std::move(done_);
+  const absl::Status status = std::move(status_);
   // An error makes TensorFlow cancel the step's other operations before done() returns.
   const absl::Status* const outer = std::exchange(failing, status.ok() ? nullptr : &status);
   done();

@@ -113,12 +113,15 @@ class Call : public std::enable_shared_from_this<Call> {
  private:
   void Begin(const std::function<uint64_t(void* arg)>& start);
   void Complete(absl::Status status);
+  void TellTensorFlow();
   void Cancel();
 
   OpKernelContext* const context_;
   tensorflow::AsyncOpKernel::DoneCallback done_;
   tensorflow::CancellationToken token_ = tensorflow::CancellationManager::kInvalidToken;
   absl::Status allocated_;
+  absl::Status status_;         // once it is complete
+  bool ends_in_start_ = false;  // on the thread of Start, which tells TensorFlow
   std::shared_ptr<Call> self_;  // while the core holds `arg`
   std::atomic<bool> complete_{false};
 

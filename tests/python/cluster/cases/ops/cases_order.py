@@ -195,12 +195,12 @@ def case_loop_of_a_function(parallel):
     assert libraries.completed(f"loop/{parallel}") == 20
 
 
-def tf1_loop(parallel):
+def tf1_loop(parallel, times=10, name="loop of TF1"):
     def body(i, total):
-        return i + 1, total + kf.ops.all_reduce(i, name="loop of TF1")
+        return i + 1, total + kf.ops.all_reduce(i, name=name)
 
     return tf.compat.v1.while_loop(
-        lambda i, _: i < 10,
+        lambda i, _: i < times,
         body,
         [tf.constant(0), tf.constant(0)],
         parallel_iterations=parallel,
@@ -219,6 +219,19 @@ def case_loop_of_a_tf1_graph():
     finally:
         tf.compat.v1.enable_control_flow_v2()
     assert libraries.completed("loop of TF1") == 10
+
+
+def case_long_loop_in_the_thread_of_the_caller():
+    """There TensorFlow runs what follows an operation within the call that tells of its end."""
+    times = 5000
+    tf.compat.v1.disable_control_flow_v2()
+    try:
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            options = tf.compat.v1.RunOptions(inter_op_thread_pool=-1)
+            total = session.run(tf1_loop(1, times, "long loop")[1], options=options)
+    finally:
+        tf.compat.v1.enable_control_flow_v2()
+    assert total == sum(range(times)) * kf.size()
 
 
 def case_loop_of_a_tf1_graph_with_tf2_control_flow():
