@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import fcntl
 import os
 import shutil
+import socket
+import struct
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -17,6 +22,11 @@ if TYPE_CHECKING:
     from tests.fault.conftest import Jobs, Launch
 
 A, B = "10.77.0.1", "10.77.0.2"
+
+# Of Linux: unshare(2), netdevice(7).
+_NEWNET = 0x40000000
+_GET_FLAGS, _SET_FLAGS, _UP = 0x8913, 0x8914, 1
+_REQUEST = struct.Struct("16sh22x")
 
 
 def ip(*arguments: str) -> None:
@@ -47,15 +57,44 @@ class Hosts:
         command = ["ip", "netns", "exec", self.names[address], "ss", "-ltnH", f"sport = :{port}"]
         return bool(subprocess.run(command, check=True, timeout=30, stdout=subprocess.PIPE).stdout)
 
-    def is_cut(self, address: str) -> bool:
-        """Whether the cable of that host is out."""
-        show = ["ip", "-n", self.names[address], "link", "show", self.nics[address]]
-        done = subprocess.run(show, check=True, timeout=30, stdout=subprocess.PIPE, text=True)
-        return "state DOWN" in done.stdout
+    @contextlib.contextmanager
+    def cut(self, address: str) -> Iterator[None]:
+        """The cable of that host is out within it, and hardly longer: no process is started."""
+        with _socket_in(self.names[address]) as inside:
+            _set_up(inside, self.nics[address], is_up=False)
+            try:
+                yield
+            finally:
+                _set_up(inside, self.nics[address], is_up=True)
 
     def down(self) -> None:
         for name in self.names.values():
             subprocess.run(["ip", "netns", "del", name], check=False, timeout=30)
+
+
+def _socket_in(namespace: str) -> socket.socket:
+    """One of that namespace. The thread that makes it is of no other use."""
+    made: list[socket.socket] = []
+
+    def make() -> None:
+        with open(f"/run/netns/{namespace}") as name:
+            if ctypes.CDLL(None, use_errno=True).setns(name.fileno(), _NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), f"setns to {namespace}")
+        made.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+
+    thread = threading.Thread(target=make)
+    thread.start()
+    thread.join()
+    return made[0]
+
+
+def _set_up(inside: socket.socket, nic: str, *, is_up: bool) -> None:
+    asked = fcntl.ioctl(inside, _GET_FLAGS, _REQUEST.pack(nic.encode(), 0))
+    _, flags = _REQUEST.unpack(asked)
+    flags = flags | _UP if is_up else flags & ~_UP
+    fcntl.ioctl(inside, _SET_FLAGS, _REQUEST.pack(nic.encode(), flags))
+    _, now = _REQUEST.unpack(fcntl.ioctl(inside, _GET_FLAGS, asked))
+    assert bool(now & _UP) == is_up, nic
 
 
 @contextlib.contextmanager

@@ -3,8 +3,9 @@
     python -m tests.fault.random_faults [--kills 200] [--stops 50] [--partitions 20] [--seed N]
 
 Needs root, for network namespaces. A step of the job gathers what each peer has to say: the step,
-the digest of all steps before, and its process. So all peers that take part in a step have the same
-steps behind them, each once, with the same contributions: otherwise the job ends with an error.
+the digest of all steps before, its process, and the samples that it was dealt. So all peers that
+take part in a step have the same steps behind them, each once, with the same contributions; and no
+sample is lost or told twice. Otherwise the job ends with an error.
 """
 
 from __future__ import annotations
@@ -22,38 +23,45 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tests.fault.conftest import Jobs, Launch
-from tests.fault.hosts import A, B, Hosts, ip, launch_on, two_hosts
+from tests.fault.hosts import A, B, Hosts, launch_on, two_hosts
 
 PEERS = 4
+# Seconds. A host is lost after 5 s without an answer. One may lie before a cut, and one behind it.
+CUT = (0.5, 2.0)
 PROGRAM = """
 import hashlib, os, time
 import kungfu_tf as kf
-print("process", os.getpid(), flush=True)
+from tests.fault import accounted
+me = os.getpid()
+print("process", me, flush=True)
 state, is_there = None, False
 while state is None or not state["over"]:
     if kf.resize() or state is None:
         known = [one for one in kf.all_gather_object(state, name="state") if one is not None]
         assert len({one["digest"] for one in known}) < 2, known
-        state = known[0] if known else {"step": 0, "digest": "", "over": False}
-    told = kf.all_gather_object(
-        {**state, "who": os.getpid(), "over": os.path.exists("over") and kf.rank() == 0},
-        name="step",
-    )
+        start = {"step": 0, "digest": "", "over": False, "account": accounted.START}
+        state = known[0] if known else start
+    is_over = os.path.exists("over") and kf.rank() == 0
+    samples = accounted.deal(state["account"]).get(me, [])
+    mine = {"who": me, "step": state["step"], "digest": state["digest"], "samples": samples}
+    told = kf.all_gather_object({**mine, "over": is_over}, name="step")
     assert len({(one["step"], one["digest"]) for one in told}) == 1, told
     assert len({one["who"] for one in told}) == len(told), told
-    said = repr([(one["step"], one["who"]) for one in told])
+    account = accounted.after(state["account"], {one["who"]: one["samples"] for one in told})
+    said = repr([(one["step"], one["who"], one["samples"]) for one in told])
     state = {
         "step": state["step"] + 1,
         "digest": hashlib.sha256((state["digest"] + said).encode()).hexdigest(),
         "over": any(one["over"] for one in told),
+        "account": account,
     }
     if not is_there:
         is_there = True
-        print("takes part", os.getpid(), flush=True)
+        print("takes part", me, flush=True)
     if state["step"] % 20 == 0 and kf.rank() == 0:
         print("step", state["step"], flush=True)
     time.sleep(0.005)
-print("end", state["step"], state["digest"], flush=True)
+print("end", state["step"], state["account"]["told"], state["digest"], flush=True)
 """
 
 
@@ -64,8 +72,11 @@ class Peers:
         self._launches = launches
 
     def _alive(self, line: str) -> list[int]:
+        """A number may be that of a foreign process by now, which has another parent."""
         out = "".join(launch.out for launch in self._launches)
-        return [int(pid) for pid in re.findall(rf"{line} (\d+)$", out, re.M) if lives(int(pid))]
+        launchers = {launch.process.pid for launch in self._launches}
+        pids = map(int, re.findall(rf"{line} (\d+)$", out, re.M))
+        return [pid for pid in pids if lives(pid) and parent_of(pid) in launchers]
 
     @property
     def all(self) -> list[int]:
@@ -80,6 +91,12 @@ def state_of(pid: int) -> str | None:
     """As `ps` shows it: T for one that is stopped, Z for one that has ended. None: it is gone."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return None
+
+
+def parent_of(pid: int) -> int | None:
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     return None
 
 
@@ -114,13 +131,14 @@ class Faults:
         self._dice = dice
         self.peers = Peers(launches)
         self.done: dict[str, int] = {"kill": 0, "stop": 0, "partition": 0}
+        self.cuts: list[float] = []  # seconds
         self.used: list[dict[str, float]] = []
 
     def inject(self, kind: str) -> None:
         self._until_enough_live()
         time.sleep(self._dice.uniform(0, 0.5))
         if kind == "partition":
-            self._cut(self._dice.uniform(0.5, 3))
+            self._cut(self._dice.uniform(*CUT))
         else:
             self._signal(self._dice.choice(self.peers.all), kind)
         self.done[kind] += 1
@@ -143,13 +161,14 @@ class Faults:
             time.sleep(0.02)
 
     def _cut(self, seconds: float) -> None:
-        link = ("-n", self._hosts.names[A], "link", "set", self._hosts.nics[A])
-        ip(*link, "down")
-        assert self._hosts.is_cut(A)
-        time.sleep(seconds)
-        ip(*link, "up")
-        # Two cuts without a step between them are one of twice the length: the host is lost.
+        began = time.monotonic()
+        with self._hosts.cut(A):
+            time.sleep(seconds)
+        self.cuts.append(time.monotonic() - began)
+        # Two cuts without a step between them are one of twice the length: the host is lost. The
+        # launchers, too, have sent each other within a second what has waited.
         steps = self._steps
+        time.sleep(1)
         self._until(lambda: self._steps > steps + 1, "no step is made after a cut")
 
     def _signal(self, victim: int, kind: str) -> None:
@@ -164,7 +183,12 @@ class Faults:
                 os.kill(victim, signal.SIGCONT)
 
     def said(self) -> str:
-        return "\n".join(f"{one.out[-3000:]}\n{one.err[-6000:]}" for one in self._launches)
+        """The end of what was printed, without what the launchers repeat of it."""
+        texts = []
+        for one in self._launches:
+            told = [line for line in one.err.splitlines() if "kungfu-run:   " not in line]
+            texts += [one.out[-2000:], "\n".join(told)[-6000:]]
+        return "\n".join(texts)
 
 
 @contextlib.contextmanager
@@ -193,27 +217,37 @@ def run(kinds: dict[str, int], seed: int) -> str:
             try:
                 faults.inject(kind)
             except RuntimeError as error:
-                raise RuntimeError(f"seed {seed}, fault {number} ({kind}): {error}") from None
+                before = f"fault {number} ({kind}) after {plan[:number][-5:]}"
+                cuts = ", ".join(f"{seconds:.2f} s" for seconds in faults.cuts)
+                raise RuntimeError(f"seed {seed}, {before}, cuts {cuts}: {error}") from None
         for launch in launches:
             (launch.folder / "over").touch()
         codes = [launch.wait() for launch in launches]
         assert codes == [0, 0], (seed, codes, faults.said())
-        ends = set(re.findall(r"end (\d+) (\w+)", "".join(one.out for one in launches)))
+        ends = set(re.findall(r"end (\d+) (\d+) (\w+)", "".join(one.out for one in launches)))
         assert len(ends) == 1, (seed, ends)
         jobs.nothing_remains()
         lost = sum(one.err.count(" was lost: ") for one in launches)
         mended = launches[0].err.count("connections between peers broke")
-    quarter = max(1, len(faults.used) // 4)
-    growth = [
-        f"{what} {statistics.median(u[what] for u in faults.used[:quarter]):.0f} → "
-        f"{statistics.median(u[what] for u in faults.used[-quarter:]):.0f}"
-        for what in ("MB", "threads", "descriptors")
-    ]
+    steps, samples, _ = next(iter(ends))
     return (
-        f"seed {seed}: {faults.done} in {time.monotonic() - began:.0f} s; {next(iter(ends))[0]} "
-        f"steps, {lost} peers lost, {mended} times connections made anew; the launcher's "
-        + ", ".join(growth)
+        f"seed {seed}: {faults.done} in {time.monotonic() - began:.0f} s; {steps} steps of "
+        f"{samples} samples, {lost} peers lost, {mended} times connections made anew; the "
+        f"launcher's {growth_of(faults.used)}"
     )
+
+
+def growth_of(used: list[dict[str, float]]) -> str:
+    """From the first quarter to the last. Raises if that is more than what peers come and go by."""
+    quarter = max(1, len(used) // 4)
+    growth = []
+    for what, most in (("MB", 30), ("threads", 5), ("descriptors", 20)):
+        first, last = (
+            statistics.median(u[what] for u in part) for part in (used[:quarter], used[-quarter:])
+        )
+        assert last <= first + most, (what, first, last)
+        growth.append(f"{what} {first:.0f} → {last:.0f}")
+    return ", ".join(growth)
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ from kungfu_tf.launcher.deciding.runner_link import (
     HANDSHAKE_DEADLINE,
     SILENT,
     Link,
+    is_gone,
     keep_alive,
 )
 from kungfu_tf.launcher.placing.cluster import Cluster
@@ -175,9 +176,10 @@ class Follower:
         if self._connection is not None:
             if now >= self._beat:
                 self._beat = now + BEAT
-                self._tell("alive")
-                if now - self._connection.heard > SILENT:
+                if now - self._connection.heard > SILENT or is_gone(self._connection.socket):
                     self._connections.close(self._connection)
+                else:
+                    self._tell("alive")
         elif now > self._deadline:
             self._lost(f"cannot be reached since {now - self._began:.0f} s")
         elif not self._connections.all and now >= self._next_try:

@@ -21,6 +21,7 @@ from kungfu_tf.launcher.deciding.runner_link import (
     QUIET,
     SILENT,
     Link,
+    is_gone,
     keep_alive,
 )
 from kungfu_tf.launcher.options.launch_error import LaunchError
@@ -116,10 +117,10 @@ class LeaderOfOthers(Leader):
                 far.say(f"over {self.code} {self.again or 0} {int(self.recovering)}")
         if now >= self._beat:
             self._beat = now + BEAT
-            self._ask_all()
             for connection in list(self._addresses):
-                if now - connection.heard > SILENT:
+                if now - connection.heard > SILENT or is_gone(connection.socket):
                     self._connections.close(connection)
+            self._ask_all()
         if now > self._began + COMING_DEADLINE:
             for address, far in self._others.items():
                 if far.connection is None and not far.gone and self.needs(address):

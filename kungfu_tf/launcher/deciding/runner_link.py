@@ -38,6 +38,7 @@ The sender of any other line loses its connection.
 import dataclasses
 import selectors
 import socket
+import struct
 
 from kungfu_tf.links.credentials import Credentials
 
@@ -49,6 +50,8 @@ BEAT = 1.0  # seconds between two lines that say that a runner lives
 QUIET = 2.5  # seconds without a line, after which a cut has held up the peers, too
 
 _UNACKNOWLEDGED = 5000  # milliseconds
+# The beginning of tcp_info in linux/tcp.h: retransmits, probes, and last_ack_recv in milliseconds.
+_INFO = struct.Struct("=2xBB52xI")
 _LINEAR_TIMEOUTS = 16  # TCP_THIN_LINEAR_TIMEOUTS of Linux
 
 
@@ -67,13 +70,26 @@ class Link:
     selector: selectors.BaseSelector
 
 
+def is_gone(connected: socket.socket) -> bool:
+    """Whether the other host has acknowledged nothing for 5 s, although it was asked again.
+
+    TCP_USER_TIMEOUT does not tell: where this host has no way to the other for a moment, it ends
+    the connection at once.
+    """
+    info = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO.size)
+    sent_again, probes, silent = _INFO.unpack(info)
+    return sent_again + probes > 0 and silent > _UNACKNOWLEDGED
+
+
 def keep_alive(connected: socket.socket) -> None:
-    """Lets the kernel notice within some seconds that the other host is gone."""
+    """Lets the kernel notice within some seconds that the other host is gone, if nothing is sent.
+
+    Whatever is sent is sent again until is_gone.
+    """
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 1)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 1)
     connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNACKNOWLEDGED)
     # After a short cut the next attempt must not be far: it comes at intervals that grow later.
     connected.setsockopt(socket.IPPROTO_TCP, _LINEAR_TIMEOUTS, 1)
