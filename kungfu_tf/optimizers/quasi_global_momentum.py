@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+import tensorflow as tf
+
 from kungfu_tf import peer
 from kungfu_tf.exchange.assignments import assign
 from kungfu_tf.exchange.mixed import Mixed
@@ -31,9 +33,12 @@ class QuasiGlobalMomentum(Mixed):
         self._movements.forget()
 
     def before_update(self, variables: Sequence[Any]) -> Sequence[Any]:
-        """Reads the variables."""
-        self._before = [v.read_value() for v in local_variables.averaged(variables)]
-        return self._before
+        """Reads the variables: copies in a TF1 graph, whose updates may change them in place."""
+        before = [v.read_value() for v in local_variables.averaged(variables)]
+        if not tf.compat.v1.executing_eagerly_outside_functions():
+            before = [tf.raw_ops.DeepCopy(x=value) for value in before]
+        self._before = before
+        return before
 
     def after_update(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Moves the variables on, mixes them, and remembers where they went."""

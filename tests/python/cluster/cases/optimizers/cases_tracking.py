@@ -220,11 +220,12 @@ def case_in_fit(method):
     assert kf.ops.consensus(model.get_weights()[0])
 
 
-def step_in_a_graph(optimizer):
+def step_in_a_graph(optimizer, use_resource=True):
     """The weights, and the operation that trains them."""
     v1 = tf.compat.v1
     x, y = samples()
-    weights = v1.get_variable("weights", initializer=first_weights()[0][:, None])
+    first = first_weights()[0][:, None]
+    weights = v1.get_variable("weights", initializer=first, use_resource=use_resource)
     loss = tf.reduce_mean(tf.square(x[kf.rank()] @ weights - y[kf.rank()]))
     return weights, optimizer.minimize(loss)
 
@@ -238,12 +239,13 @@ IN_GRAPHS = {
 }
 
 
-@each(method=["diffusion", "momentum"])
-def case_in_a_session(method):
+@each(method=["diffusion", "momentum"], use_resource=[True, False])
+def case_in_a_session(method, use_resource):
     v1 = tf.compat.v1
     make, simulate = IN_GRAPHS[method]
     with tf.Graph().as_default():
-        weights, train = step_in_a_graph(make(v1.train.GradientDescentOptimizer(RATE)))
+        optimizer = make(v1.train.GradientDescentOptimizer(RATE))
+        weights, train = step_in_a_graph(optimizer, use_resource)
         with v1.Session() as session:
             session.run(v1.global_variables_initializer())
             for _ in range(10):
