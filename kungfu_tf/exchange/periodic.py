@@ -23,10 +23,10 @@ from kungfu_tf.replicas import sample_weights
 
 
 class Periodic(OwnGradients):
-    """Each peer trains a model of its own. After some steps the peers meet, and are equal then.
+    """Each peer trains a model of its own. After some steps the peers meet.
 
-    A subclass says in `meet` what a meeting does. Steps count also if they make no update, so all
-    peers count alike.
+    They are equal then, unless a peer meets its neighbours only. A subclass says in `meet` what a
+    meeting does. Steps count also if they make no update, so all peers count alike.
 
     Args:
         schedule: The meetings. In the first steps, which have a meeting each, the gradients keep
@@ -67,7 +67,7 @@ class Periodic(OwnGradients):
         return [self._samples.get()]
 
     def meet(self, variables: Sequence[Any], samples: Any) -> list[Any]:
-        """Returns the variables' new values, equal on all peers. Every peer calls it.
+        """Returns the variables' new values. Every peer calls it.
 
         Args:
             variables: The variables, in which each peer's model differs.

@@ -126,9 +126,9 @@ def PairAveragingOptimizer(  # noqa: N802 (the name that KungFu has)
     No peer waits for a straggler. A published model is served while its owner computes or is idle,
     and travels while this peer computes its gradients. If the other peer has not published yet, or
     has ended normally, this peer makes the step on its own model. So it does if that peer was lost
-    in a job of `-on-failure survive`; elsewhere a request to a crashed peer is an error. Each peer
-    sends and receives one model per step, whatever the number of peers, and keeps two copies of it
-    in memory: in a step all peers ask the one that is as many ranks further.
+    in a job of `-on-failure survive`; elsewhere a request to a crashed peer is an error. In a step
+    all peers ask the one that is as many ranks further. So each peer sends and receives one model
+    per step, whatever the number of peers. It keeps two copies of it in memory.
 
     The peers' models differ: evaluate and save their average, which `average_variables` computes.
     `fit` does so by itself, and leaves the average in the model. In `fit` each peer takes as many
