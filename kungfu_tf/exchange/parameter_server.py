@@ -173,8 +173,7 @@ class ParameterServer:
                 else:
                     self._take_rest(rank)
         except Exception as error:  # the training step raises it
-            self._failure = error
-            self._release()
+            self._fail(error)
 
     def _take_push(self, rank: int, way: Way) -> None:
         dtypes = self._parcel.places
@@ -192,13 +191,17 @@ class ParameterServer:
             if not self._steps:
                 self._publish(f"{self._title}/rest", self._meeting)
 
-    def _release(self) -> None:
-        """Lets this peer wait no more, so that it sees the failure."""
+    def _fail(self, error: Exception) -> None:
+        """Keeps the first failure. This peer waits no more, so that it sees that."""
         rank, title = peer.rank(), self._title
-        step = self._steps.get(rank, -1) + 1
-        for name, number in ((f"{title}/rest", self._meeting), (applied_of(title, rank), step)):
-            with contextlib.suppress(tf.errors.InvalidArgumentError):  # another one has done so
-                self._publish(name, number)
+        with self._lock:
+            if self._failure is not None:  # which others come of
+                return
+            self._failure = error
+            step = self._steps.get(rank, -1) + 1
+            for name, number in ((f"{title}/rest", self._meeting), (applied_of(title, rank), step)):
+                with contextlib.suppress(tf.errors.InvalidArgumentError):  # another one has done so
+                    self._publish(name, number, keep=2)  # it may be about to ask for the one before
 
     def _next(self, queue: Queue, dtype: tf.DType, shape: list[int]) -> Any:
         while True:

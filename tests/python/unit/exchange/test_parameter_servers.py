@@ -7,7 +7,9 @@ import pytest
 import tensorflow as tf
 
 from kungfu_tf import errors
+from kungfu_tf.exchange.parameter_server import ParameterServer, Way, Word, applied_of
 from kungfu_tf.exchange.parcel import Parcel
+from kungfu_tf.ops import store
 from kungfu_tf.optimizers import ParameterServerOptimizer
 from kungfu_tf.upstream import generations
 
@@ -43,6 +45,28 @@ def test_sparse_gradients_become_dense() -> None:
     rows = tf.IndexedSlices(tf.constant([[1.0], [2.0]]), tf.constant([2, 2]), tf.constant([3, 1]))
     [row] = Parcel([tf.Variable(tf.zeros([3, 1]))]).pack([rows]).values()
     np.testing.assert_array_equal(row, [0.0, 0.0, 3.0])
+
+
+def test_the_first_failure_is_told() -> None:
+    """Whatever comes of it. A peer that waits for the step before, or the next one, is released."""
+    way = Way("failing", 0, 0)
+
+    def apply(gradients: list[tf.Tensor]) -> None:
+        tf.debugging.assert_less(gradients[0], 2.0, "the first")
+
+    server = ParameterServer("failing", [tf.Variable(0.0)], apply, None)
+    for gradient in (1.0, 2.0):
+        way.say(Word.PUSH)
+        way.rows(tf.float32).put(tf.constant([gradient]))
+    server.start()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the first"):
+        server.join()
+        server.check()
+    for step in (1, 2):
+        store.request_group(0, [tf.TensorSpec([], tf.int64)], applied_of("failing", 0), step)
+    server._fail(ValueError("another one"))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="the first"):
+        server.check()
 
 
 if KERAS_3:  # These are not skipped elsewhere: there is nothing to test.
