@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,7 +40,10 @@ class _Peers(Backend):
         )
 
     def on_shutdown(self, worker_group: Any, backend_config: Any) -> None:
-        _answers(worker_group.execute_async(peer.shutdown))
+        try:
+            _answers(worker_group.execute_async(peer.shutdown))
+        except errors.DeadlineExceededError as error:  # Ray ends them anyway
+            print(f"kungfu_tf: {error}", file=sys.stderr, flush=True)
 
 
 def _answers(asked: Sequence[Any]) -> list[Any]:
@@ -47,10 +51,12 @@ def _answers(asked: Sequence[Any]) -> list[Any]:
 
     Raises:
         DeadlineExceededError: If one does not answer within KUNGFU_CONNECT_TIMEOUT seconds.
+        RayError: If one has failed, whether or not others answer.
     """
     seconds = foreign_job.patience(os.environ).deadline
-    _, late = ray.wait(list(asked), num_returns=len(asked), timeout=seconds)
+    answered, late = ray.wait(list(asked), num_returns=len(asked), timeout=seconds)
     if late:
+        ray.get(answered)  # a failure of one may be why others do not answer
         ranks = ", ".join(str(rank) for rank, one in enumerate(asked) if one in late)
         raise errors.DeadlineExceededError(
             f"ray.KungfuConfig: after {seconds:g} s rank {ranks} of {len(asked)} had not answered"
