@@ -78,9 +78,12 @@ def QuasiGlobalMomentumOptimizer(  # noqa: N802 (as the other optimizers)
     It sends as much as `DecentralizedSGDOptimizer`, and remembers a tensor for each variable. It is
     for plain SGD, without momentum of its own. m is in units of the weights, as Keras' SGD keeps
     its momentum: with a constant learning rate that is the paper's method. One peer alone has the
-    momentum, too. As there, `fit` validates, saves and ends with the average, and a peer without
-    batches continues with zero gradients. What is remembered begins anew with each `fit`. In a loop
-    of your own call `optimizer.kungfu_algorithm.before_training()` on all peers after a resize.
+    momentum, too; variables of `kungfu_tf.layers.local` have none.
+
+    As with `DecentralizedSGDOptimizer`, `fit` validates, saves and ends with the average, and a
+    peer without batches continues with zero gradients. What is remembered begins anew with each
+    `fit`. In a loop of your own call `optimizer.kungfu_algorithm.before_training()` on all peers
+    after a resize.
 
     It cannot be used with `kungfu-run -on-failure survive`.
 
