@@ -51,6 +51,8 @@ def detect(environ: Mapping[str, str]) -> Placement | None:
     if not known or known[0].size == 1:
         return None
     first = known[0]
+    if (index := tf_config.parameter_server(environ)) is not None:
+        raise _disagreement(f"TF_CONFIG makes this process parameter server {index}", first, environ)
     for other in known[1:]:
         _check_agreement(first, other, environ)
     same = [place for place in known if (place.rank, place.size) == (first.rank, first.size)]
@@ -63,12 +65,16 @@ def nothing_to_do(environ: Mapping[str, str]) -> str | None:
 
     Args:
         environ: The environment of this process.
+
+    Raises:
+        FailedPreconditionError: If another launcher makes it one of several.
     """
     if environ.get("KUNGFU_SELF") or ENVIRONMENT.get(environ=environ) == "none":
         return None
     index = tf_config.parameter_server(environ)
     if index is None:
         return None
+    detect(environ)  # there must be no other launcher
     return (
         f"TF_CONFIG makes this process parameter server {index}, and the workers own the "
         "variables: it has nothing to do"
@@ -116,9 +122,15 @@ def _check_agreement(first: Placement, other: Placement, environ: Mapping[str, s
         return
     if first.starts_processes and not other.starts_processes:  # below the other one
         return
+    told = f"{first.told(environ)} makes this process rank {first.rank} of {first.size}"
+    raise _disagreement(told, other, environ)
+
+
+def _disagreement(
+    told: str, other: Placement, environ: Mapping[str, str]
+) -> errors.FailedPreconditionError:
     message = (
-        f"{first.told(environ)} makes this process rank {first.rank} of {first.size}, and "
-        f"{other.told(environ)} makes it rank {other.rank} of {other.size}: unset the variables "
-        f"of one; {TURN_OFF}"
+        f"{told}, and {other.told(environ)} makes it rank {other.rank} of {other.size}: unset the "
+        f"variables of one; {TURN_OFF}"
     )
-    raise errors.FailedPreconditionError(errors.linked("environments-differ", message))
+    return errors.FailedPreconditionError(errors.linked("environments-differ", message))

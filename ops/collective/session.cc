@@ -260,8 +260,8 @@ Seconds Session::TimeoutOf(const Operation& operation) const {
   return operation.timeout > 0 ? Seconds(std::min(operation.timeout, kMaxTimeout)) : options_.timeout;
 }
 
-// Why it cannot succeed. A peer that has left has sent its part to its neighbours before, if they are to have it: their
-// messages tell.
+// Why it cannot succeed; it holds until a peer leaves. A peer that has left has sent its part to its neighbours before,
+// if they are to have it: their messages tell.
 const Status& Session::HopelessOnLoop(const Operation& operation) const {
   KF_DCHECK(loop_->InLoop());
   if (!broken_.ok() || operation.mixing) return broken_;

@@ -167,7 +167,7 @@ class Peer {
   // Ends the wait for it where it is in vain.
   void JudgeOnLoop();
   void EndEnteringOnLoop(const Status& status);
-  // On the loop, if there is one: so that it needs no lock there to read it.
+  // On the loop once it runs: so that it needs no lock there to read it.
   void SetSession(std::shared_ptr<Session> session, const StrategySpec& strategy) EXCLUDES(session_mu_);
   const std::shared_ptr<Session>& SessionOnLoop() const NO_THREAD_SAFETY_ANALYSIS { return session_; }
   Status StartLoop(const PeerList& peers, int rank);

@@ -189,6 +189,10 @@ def test_one_process_is_one(environ: Environ) -> None:
             {**tf_config(worker=2), **OPEN_MPI},
             "TF_CONFIG .* rank 0 of 2, and Open MPI .OMPI_COMM_WORLD_RANK=1.* rank 1 of 3",
         ),
+        (
+            {**tf_config("ps", worker=2, ps=1), **OPEN_MPI},
+            "TF_CONFIG .* parameter server 0, and Open MPI .* rank 1 of 3",
+        ),
         ({**SLURM, **KERAS}, "Slurm.* rank 4 of 7, and Keras .* rank 1 of 2"),
         ({**KERAS, **DSTACK}, "Keras .* rank 1 of 2, and dstack .* rank 2 of 3"),
         ({"RANK": "1", "WORLD_SIZE": "2", **SLURM}, "RANK=1, WORLD_SIZE=2.* and Slurm"),
@@ -220,6 +224,11 @@ def test_what_cannot_be_used_is_an_error(environ: Environ, message: str) -> None
 def test_a_parameter_server_has_nothing_to_do(environ: Environ, why: str | None) -> None:
     found = detection.nothing_to_do(environ)
     assert found is None if why is None else why in str(found)
+
+
+def test_a_parameter_server_of_another_launcher_too_is_an_error() -> None:
+    with pytest.raises(errors.FailedPreconditionError, match="unset the variables of one"):
+        detection.nothing_to_do({**tf_config("ps", worker=2, ps=1), **OPEN_MPI})
 
 
 def test_jobs_and_their_restarts_are_told_apart() -> None:
