@@ -52,7 +52,8 @@ def detect(environ: Mapping[str, str]) -> Placement | None:
         return None
     first = known[0]
     if (index := tf_config.parameter_server(environ)) is not None:
-        raise _disagreement(f"TF_CONFIG makes this process parameter server {index}", first, environ)
+        mine = f"TF_CONFIG makes this process parameter server {index}"
+        raise _disagreement(mine, first, environ)
     for other in known[1:]:
         _check_agreement(first, other, environ)
     same = [place for place in known if (place.rank, place.size) == (first.rank, first.size)]

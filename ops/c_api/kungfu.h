@@ -84,8 +84,8 @@ typedef enum {
 
 typedef enum { KUNGFU_SUM = 0, KUNGFU_MEAN = 1, KUNGFU_MIN = 2, KUNGFU_MAX = 3, KUNGFU_PROD = 4 } kungfu_reduce_op;
 
-/* One tensor of an operation, in elements, which are aligned to their size. `recv` may be `send` (in place); it must not
- * overlap otherwise. */
+/* One tensor of an operation, in elements, aligned to their size. `recv` may be `send` (in place); it must not overlap
+ * otherwise. */
 typedef struct {
   const void* send;
   void* recv;
