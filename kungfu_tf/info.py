@@ -149,8 +149,8 @@ def _environment() -> Iterator[tuple[str, str]]:
         place = detection.detect(os.environ)
         if place is None:
             yield "started by", "kungfu-run" if config.identity().peer else "nothing that has peers"
-            if tasks := detection.tasks_without_step(os.environ):
-                yield "", f"its Slurm job has {tasks} tasks: start the program with srun"
+            if not config.identity().peer and (doubt := detection.doubt(os.environ)):
+                yield "", f"but {doubt}"
             return
         yield "started by", f"{place.told(os.environ)}: rank {place.rank} of {place.size}"
         host, port = place.meeting_place

@@ -33,8 +33,8 @@ def detect(environ: Mapping[str, str]) -> Placement | None:
         environ: The environment of this process.
 
     Raises:
-        FailedPreconditionError: If two launchers tell it differently, or nothing tells the number
-            of processes.
+        FailedPreconditionError: If two launchers tell it differently, nothing tells the number of
+            processes, or that is too small for the rank.
         InvalidArgumentError: If a variable of kungfu_tf cannot be parsed.
     """
     if environ.get("KUNGFU_SELF") or ENVIRONMENT.get(environ=environ) == "none":
@@ -56,6 +56,7 @@ def detect(environ: Mapping[str, str]) -> Placement | None:
         raise _disagreement(mine, first, environ)
     for other in known[1:]:
         _check_agreement(first, other, environ)
+    _check_rank(first, environ)
     same = [place for place in known if (place.rank, place.size) == (first.rank, first.size)]
     place = next((place for place in same if place.leader or place.is_on_one_host), first)
     return _led(place, environ)
@@ -82,16 +83,26 @@ def nothing_to_do(environ: Mapping[str, str]) -> str | None:
     )
 
 
-def tasks_without_step(environ: Mapping[str, str]) -> int:
-    """The tasks of a Slurm job in which the program runs without srun; 0 if there is no such job.
+def doubt(environ: Mapping[str, str]) -> str | None:
+    """Why a process that is one of one may be meant as one of several; None if nothing says so.
 
     Args:
         environ: The environment of this process.
     """
-    if ENVIRONMENT.get(environ=environ) == "none" or "SLURM_JOB_ID" not in environ:
-        return 0
+    if ENVIRONMENT.get(environ=environ) == "none":
+        return None
     tasks = number(environ, "SLURM_NTASKS") or 0
-    return tasks if tasks > 1 and "SLURM_STEP_NUM_TASKS" not in environ else 0
+    if "SLURM_JOB_ID" in environ and tasks > 1 and "SLURM_STEP_NUM_TASKS" not in environ:
+        return (
+            f"its Slurm job has {tasks} tasks: SLURM_NTASKS={tasks}. Start the program with srun "
+            "python ..."
+        )
+    if mistake := tf_config.mistake(environ):
+        return f"{mistake}. Correct that"
+    size = SIZE.get(environ=environ)
+    if size > 1 and not any(one.detect(environ) for one in _ENVIRONMENTS):
+        return f"{SIZE.name} is {size}. Start the program by a launcher that tells its rank"
+    return None
 
 
 def restarts(environ: Mapping[str, str]) -> int:
@@ -125,6 +136,15 @@ def _check_agreement(first: Placement, other: Placement, environ: Mapping[str, s
         return
     told = f"{first.told(environ)} makes this process rank {first.rank} of {first.size}"
     raise _disagreement(told, other, environ)
+
+
+def _check_rank(place: Placement, environ: Mapping[str, str]) -> None:
+    if place.rank >= place.size:
+        message = (
+            f"{place.told(environ)} makes this process rank {place.rank} of {place.size}: ranks "
+            "begin at 0, so one of the two numbers is wrong"
+        )
+        raise errors.FailedPreconditionError(errors.linked("environment-rank", message))
 
 
 def _disagreement(

@@ -1,4 +1,4 @@
-"""Warns a process that trains alone in a Slurm job of several tasks."""
+"""Warns a process that trains alone, and seems to be meant as one of several."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ _has_warned = False
 
 
 def warn_if_alone() -> None:
-    """Warns, once in a process, if the program of a Slurm job was not started by srun."""
+    """Warns, once in a process, if variables speak of several processes, and it is one of one."""
     global _has_warned
-    tasks = detection.tasks_without_step(os.environ)
-    if _has_warned or config.identity().peer or not tasks or detection.detect(os.environ):
+    if _has_warned or config.identity().peer:
+        return
+    doubt = detection.doubt(os.environ)
+    if doubt is None or detection.detect(os.environ):
         return
     _has_warned = True
     warn(
-        f"this process trains alone (kungfu_tf.size() is 1), but its Slurm job has {tasks} tasks: "
-        f"SLURM_NTASKS={tasks}. Start the program with srun python ..., or set "
+        f"this process trains alone (kungfu_tf.size() is 1), but {doubt}, or set "
         f"{config.ENVIRONMENT.name}=none"
     )

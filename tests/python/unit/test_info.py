@@ -69,7 +69,7 @@ TORCHRUN = {"RANK": "1", "WORLD_SIZE": "2"}
         ({**TORCHRUN, "KUNGFU_ENVIRONMENT": "none"}, ["nothing that has peers"]),
         (
             {"SLURM_JOB_ID": "1", "SLURM_NTASKS": "4"},
-            ["nothing that has peers", "its Slurm job has 4 tasks: start the program with srun"],
+            ["nothing that has peers", "but its Slurm job has 4 tasks: SLURM_NTASKS=4. Start"],
         ),
     ],
 )

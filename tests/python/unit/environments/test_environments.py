@@ -199,6 +199,8 @@ def test_one_process_is_one(environ: Environ) -> None:
         ({"JOB_COMPLETION_INDEX": "0"}, "no variable tells the number .* set KUNGFU_SIZE"),
         ({"PMIX_RANK": "0"}, "no variable tells the number .* KUNGFU_ENVIRONMENT=none"),
         ({"KERAS_DISTRIBUTION_NUM_PROCESSES": "2"}, "set KERAS_DISTRIBUTION_PROCESS_ID"),
+        ({"RANK": "2", "WORLD_SIZE": "2"}, "rank 2 of 2: ranks begin at 0"),
+        ({"JOB_COMPLETION_INDEX": "3", "KUNGFU_SIZE": "2"}, "rank 3 of 2: ranks begin at 0"),
         ({**PMI, "KUNGFU_LEADER": "a:b"}, "KUNGFU_LEADER: 'a:b' is not host:port"),
         ({"KUNGFU_ENVIRONMENT": "slurm"}, "expected auto or none"),
     ],
@@ -229,6 +231,31 @@ def test_a_parameter_server_has_nothing_to_do(environ: Environ, why: str | None)
 def test_a_parameter_server_of_another_launcher_too_is_an_error() -> None:
     with pytest.raises(errors.FailedPreconditionError, match="unset the variables of one"):
         detection.nothing_to_do({**tf_config("ps", worker=2, ps=1), **OPEN_MPI})
+
+
+@pytest.mark.parametrize(
+    ("environ", "why"),
+    [
+        ({"SLURM_JOB_ID": "7", "SLURM_NTASKS": "4"}, "its Slurm job has 4 tasks"),
+        ({"TF_CONFIG": "{"}, "its TF_CONFIG cannot be read: Expecting property name"),
+        ({"TF_CONFIG": "[]"}, "its TF_CONFIG cannot be read: 'list'"),
+        (tf_config("worker", 2, worker=2), "its TF_CONFIG makes it worker 2, which is not in its"),
+        ({"TF_CONFIG": '{"cluster": {"worker": ["a:1"]}}'}, "has a cluster, and no task"),
+        ({"KUNGFU_SIZE": "4"}, "KUNGFU_SIZE is 4. Start the program by a launcher"),
+        ({"KUNGFU_SIZE": "4", "KUNGFU_ENVIRONMENT": "none"}, None),
+        ({"KUNGFU_SIZE": "1"}, None),
+        ({"KUNGFU_SIZE": "4", "JOB_COMPLETION_INDEX": "0"}, None),
+        ({"TF_CONFIG": "{", "KUNGFU_ENVIRONMENT": "none"}, None),
+        ({"TF_CONFIG": "{}"}, None),
+        (tf_config("evaluator", worker=2, evaluator=1), None),
+        (tf_config("ps", worker=2, ps=1), None),
+        (tf_config(worker=1), None),
+        ({}, None),
+    ],
+)
+def test_one_process_that_seems_to_be_one_of_several(environ: Environ, why: str | None) -> None:
+    found = detection.doubt(environ)
+    assert found is None if why is None else why in str(found)
 
 
 def test_jobs_and_their_restarts_are_told_apart() -> None:
