@@ -60,7 +60,7 @@ def from_cluster(batch_size: int | None) -> tf.data.Dataset:
     check_batch_size(batch_size, "data.from_cluster")
     rows = arrow_rows.Rows(_count(file), lambda: _batches(file))
     if not rows.length:
-        raise ValueError("data.from_cluster: this peer has no row: there are fewer than peers")
+        raise ValueError("data.from_cluster: this peer has no row: there are fewer rows than peers")
     return arrow_rows.dataset_of(rows, batch_size)
 
 
