@@ -97,7 +97,7 @@ def doubt(environ: Mapping[str, str]) -> str | None:
             f"its Slurm job has {tasks} tasks: SLURM_NTASKS={tasks}. Start the program with srun "
             "python ..."
         )
-    if mistake := tf_config.mistake(environ):
+    if mistake := tf_config.mistake(environ) or torchrun.mistake(environ):
         return f"{mistake}. Correct that"
     size = SIZE.get(environ=environ)
     if size > 1 and not any(one.detect(environ) for one in _ENVIRONMENTS):

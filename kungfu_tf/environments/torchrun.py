@@ -27,3 +27,12 @@ def detect(environ: Mapping[str, str]) -> Placement | None:
         restarts=number(environ, "TORCHELASTIC_RESTART_COUNT") or 0,
         starts_processes=run is not None,
     )
+
+
+def mistake(environ: Mapping[str, str]) -> str | None:
+    """What is wrong with the variables of a process of several; None if nothing is."""
+    size = number(environ, "WORLD_SIZE") or 0
+    if size < 2 or number(environ, "RANK") is not None:
+        return None
+    rank = repr(environ["RANK"]) if "RANK" in environ else "not set"
+    return f"WORLD_SIZE is {size}, and RANK is {rank}"
