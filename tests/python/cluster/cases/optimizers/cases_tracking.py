@@ -155,6 +155,21 @@ def case_the_solution_of_all(method):
     assert (farthest > 1e-3) if method == "neighbours" else (farthest < EXACT), farthest
 
 
+def case_the_distance_of_momentum():
+    """That of plain SGD. An optimizer's own momentum makes it 1/(1 - momentum) times as large."""
+
+    def distance(optimizer):
+        off = np.linalg.norm(trained(optimizer, MANY) - solution())
+        return float(kf.ops.all_reduce(np.float64(off), op="max"))
+
+    rate, sgd = RATE / 8, tf.keras.optimizers.SGD
+    plain = distance(METHODS["neighbours"](sgd(rate * 4), topology=PATH))
+    quasi_global = METHODS["momentum"](sgd(rate * 4), momentum=MOMENTUM, topology=PATH)
+    np.testing.assert_allclose(distance(quasi_global), plain, rtol=1e-6)
+    own = distance(METHODS["neighbours"](sgd(rate, momentum=MOMENTUM), topology=PATH))
+    np.testing.assert_allclose(own, plain, rtol=1e-6)  # of a quarter of the rate
+
+
 def push_sum(matrix, steps):
     """The weights of all peers, and the model of all, as the docstring has it."""
     weights = first_weights()
