@@ -8,19 +8,23 @@ Writes `results/surviving.md`. Ends with code 1 where it falls short.
 from __future__ import annotations
 
 import dataclasses
+import statistics
 import sys
 from collections.abc import Callable
 
 import report
 import systems
 from systems import System
-from targets import Judge, Measured, Target, at_most, judged, takes_beside
+from targets import STARTS, Judge, Measured, Target, at_most, judged, takes_beside
 from verdict import Verdict
 
 Start = Callable[[int], list[str]]
 SURVIVES, OFF, ALONE = "survive", "without", "each alone, TF 2.21"
 OVER_TCP = {"KUNGFU_TRANSPORT": "tcp"}
 PEERS = 2
+# What survives keeps its operands until the sum is agreed: it sums elsewhere, or saves them first.
+IN_PLACE, ELSEWHERE, KEPT = map(systems.limit_of_memory, ("zero-copy", "elsewhere", "kept"))
+GRADIENTS = str(100_000 << 10)  # of ResNet-50, in bytes
 SMALL = [f"{name}{way}" for way in (", TCP", ", two hosts") for name in (OFF, SURVIVES)]
 
 
@@ -41,7 +45,7 @@ def here() -> dict[str, System]:
             dataclasses.replace(system, name=f"{OFF}{way}"),
             dataclasses.replace(system, name=f"{SURVIVES}{way}", start=surviving(system.start)),
         ]
-    return {system.name: system for system in found}
+    return {system.name: system for system in (*found, IN_PLACE, ELSEWHERE, KEPT)}
 
 
 def beside(kind: str, key: str, factor: float, way: str = "") -> Judge:
@@ -75,19 +79,36 @@ TARGETS = [
 
 def measure(rounds: int) -> Measured:
     measured = Measured(here(), rounds)
-    measured.take("fit", PEERS, [OFF, SURVIVES], ["9"])
+    measured.take("fit", PEERS, [OFF, SURVIVES], ["9"], rounds=STARTS)
     measured.take("gradients", PEERS, [OFF, SURVIVES], ["resnet50"])
     measured.take("loop", PEERS, SMALL, ["4"])
+    loops = [system.name for system in (IN_PLACE, ELSEWHERE, KEPT)]
+    measured.take("sums", PEERS, loops, [GRADIENTS])
     measured.take("memory", PEERS, [SURVIVES, ALONE], ["10"])
     return measured
 
 
+def bare_loops(measured: Measured) -> str:
+    """How much of the cost of large sums is the memory's, whoever keeps the operands."""
+    ratios = [
+        statistics.median(measured.ratios("sums", PEERS, loop.name, IN_PLACE.name, GRADIENTS))
+        for loop in (ELSEWHERE, KEPT)
+    ]
+    return (
+        f"Bare loops over as much memory as ResNet-50's gradients, beside sums in place: "
+        f"{ratios[0]:.2f} × with the results elsewhere, {ratios[1]:.2f} × where the operands are "
+        "saved first. A peer that is to survive must do one of the two."
+    )
+
+
 def main() -> int:
     options = report.parser(__doc__ or "", rounds=7).parse_args()
-    found = list(judged(TARGETS, measure(options.rounds)))
+    measured = measure(options.rounds)
+    found = list(judged(TARGETS, measured))
     body = [
         f"{PEERS} peers, on one host if nothing else is said, in turns: the median of "
-        f"{options.rounds} rounds' ratios, and the interval in which it lies with 95 %.",
+        f"{options.rounds} rounds' ratios ({max(STARTS, options.rounds)} of `fit`), and the "
+        "interval in which it lies with 95 %.",
         "",
         "| | target | measured | |",
         "|---|---|---|---|",
@@ -95,6 +116,8 @@ def main() -> int:
             f"| {target.what} | {target.bound} | {finding.figure} | {finding.verdict.value} |"
             for target, finding in found
         ),
+        "",
+        bare_loops(measured),
     ]
     report.write(options.results / "surviving", "What it costs to survive", body)
     return int(any(finding.verdict is Verdict.FALLS_SHORT for _, finding in found))

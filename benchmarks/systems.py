@@ -124,21 +124,18 @@ def by_two_hosts(peers: int) -> list[str]:
 
 def _limits() -> list[System]:
     """What the machine allows two processes that spin."""
-    kinds = {
-        "limits": ("memcpy", "zero-copy", "copy-in", "read"),
-        "loopback": ("one-way", "both-ways"),
-    }
-    names = {"limits": "limit: memory", "loopback": "limit: TCP"}
-    return [
-        System(
-            f"{names[program]}, {kind}",
-            lambda _peers: [],
-            {"sums": [str(BINARIES / f"benchmark_{program}"), kind]},
-            peers=2,
-        )
-        for program, of_program in kinds.items()
-        for kind in of_program
-    ]
+    memory = [limit_of_memory(kind) for kind in ("memcpy", "zero-copy", "copy-in", "read")]
+    return [*memory, *(_limit("TCP", "loopback", kind) for kind in ("one-way", "both-ways"))]
+
+
+def limit_of_memory(kind: str) -> System:
+    """A bare loop of `programs/limits.cc`."""
+    return _limit("memory", "limits", kind)
+
+
+def _limit(of: str, program: str, kind: str) -> System:
+    programs = {"sums": [str(BINARIES / f"benchmark_{program}"), kind]}
+    return System(f"limit: {of}, {kind}", lambda _peers: [], programs, peers=2)
 
 
 def _mpi() -> list[System]:
