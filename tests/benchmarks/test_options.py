@@ -9,6 +9,7 @@ import pytest
 ROUNDS = (
     "all_reduce.py",
     "auto.py",
+    "beside.py",
     "elastic.py",
     "groups.py",
     "monitoring.py",
