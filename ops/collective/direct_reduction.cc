@@ -133,11 +133,11 @@ bool DirectReduction::IsSecondAtHand() const {
          });
 }
 
-// Whether one loop writes the first two results. If the second lies where no operand was read, and there are more, it
-// is written faster by a copy of whole lines, which need not be fetched before.
+// Whether one loop writes the first two results. If the second lies where no operand was read, another core may hold
+// its lines: a copy of whole lines, which need not be fetched before, is faster, unless stores go past the caches.
 bool DirectReduction::IsTwofold() const {
   if (!HasTwofoldSum(dtype_, op_)) return false;
-  return IsSecondAtHand() || (stores_ && operands_.size() == 2 && results_.size() == 2);
+  return IsSecondAtHand() || (stores_ && whole_ >= kStretch && operands_.size() == 2 && results_.size() == 2);
 }
 
 size_t DirectReduction::CombineMeasured(size_t count) {
@@ -197,10 +197,9 @@ void DirectReduction::SumTwofold(const char* left, const char* right, size_t cou
   stretch_ = {};
 }
 
-// The end of a large array goes as the rest has shown. A small one fits the caches.
+// The end of a large array goes as the rest has shown.
 StoreChoice::Stores DirectReduction::StoresOfNextStretch() {
-  if (left_ >= kStretch) return stores_->Next();
-  return whole_ >= kStretch ? stores_->best() : StoreChoice::kPlain;
+  return left_ >= kStretch ? stores_->Next() : stores_->best();
 }
 
 void DirectReduction::CombineWide(char* result, size_t count) {
