@@ -103,11 +103,15 @@ double CostModel::Seconds(uint64_t bytes, const LinkCosts& costs) const {
   const int pairs = static_cast<int>(pairs_.size());
   const uint64_t chunks = NumChunks(bytes, 1, pairs, kLeastChunkBytes, chunk_bytes_);
   const uint64_t chunk = bytes / chunks;
-  double path = 0;
-  for (const GraphPair& pair : pairs_) path = std::max(path, Path(pair, costs, chunk));
+  const LinkCosts latencies{{costs.local.latency, 0, 0}, {costs.remote.latency, 0, 0}};
+  double path = 0, far = 0;
+  for (const GraphPair& pair : pairs_) {
+    path = std::max(path, Path(pair, costs, chunk));
+    far = std::max(far, Path(pair, latencies, chunk));
+  }
   const double round = Round(costs, static_cast<double>(chunk));
   const double rounds = static_cast<double>(chunks) / pairs;
-  return rounds <= 1 ? std::max(path, round * rounds) : std::max(path, round) + round * (rounds - 1);
+  return std::max(path, far + round * std::min(1.0, rounds)) + round * std::max(0.0, rounds - 1);
 }
 
 Choice Choice::Of(StrategyName name) {
@@ -149,24 +153,26 @@ Choice Choose(const PeerList& peers, uint64_t chunk_bytes, const LinkCosts& cost
   LinkCosts direct = costs;
   direct.local.overhead = 0;
   direct.local.per_byte *= kDirectPerByte;
-  Choice choice;
-  int used = 0;
-  for (uint64_t bytes = kSmallest; bytes <= kLargest && used < Choice::kMost; bytes *= 2) {
+  std::vector<Choice::Entry> entries;  // from the largest tensors on
+  for (uint64_t bytes = kLargest; bytes >= kSmallest; bytes /= 2) {
     const Candidate* best = nullptr;
     double least = 0, current = 0;
     for (const Candidate& candidate : candidates) {
       const bool is_direct = candidate.name == StrategyName::kHierarchy && bytes >= direct_bytes;
       const double seconds = candidate.model.Seconds(bytes, is_direct ? direct : costs);
-      if (used > 0 && candidate.name == choice.Last()) current = seconds;
+      if (!entries.empty() && static_cast<uint64_t>(candidate.name) == entries.back().strategy) current = seconds;
       if (best == nullptr || seconds < least) {
         best = &candidate;
         least = seconds;
       }
     }
-    if (used > 0 && least > current * kWorthAChange) continue;
-    choice.entries[used] = {used == 0 ? 0 : bytes, static_cast<uint64_t>(best->name)};
-    ++used;
+    const bool is_worth_it = entries.empty() || (least < current * kWorthAChange && entries.size() < Choice::kMost);
+    if (is_worth_it) entries.push_back({bytes, static_cast<uint64_t>(best->name)});
+    entries.back().from = bytes;
   }
+  entries.back().from = 0;
+  Choice choice;
+  std::copy(entries.rbegin(), entries.rend(), choice.entries);
   return choice;
 }
 

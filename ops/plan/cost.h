@@ -8,11 +8,12 @@
 //          each rank taking its messages one after the other
 //   round  how long the busiest peer takes to send, or to receive, what it has to of one chunk on each pair; or the
 //          busiest host its bytes to other hosts, if that is longer: its peers share one way out
+//   far    the latencies of the path: the first byte of a round has them before it, or the last one behind it
 //
 // all of it takes
 //
-//   max(path, round k/s)             if k <= s
-//   max(path, round) + round (k/s-1) if k > s: the first round, and then a pipeline.
+//   max(path, far + round k/s)             if k <= s
+//   max(path, far + round) + round (k/s-1) if k > s: the first round, and then a pipeline.
 //
 // So with chunks of equal size on p peers of one host, w = overhead + m * per_byte:
 //
@@ -98,9 +99,11 @@ struct Choice {
 // From this many bytes on: never.
 inline constexpr uint64_t kNever = ~uint64_t{0};
 
-// The fastest by the model, for each size. A strategy must win by more than a tenth to replace the one for smaller
-// tensors. A strategy by which a peer would talk to more than 64 others is not chosen. From `direct_bytes` on HIERARCHY
-// does without messages within a host: there a byte takes a third of the time.
+// The fastest by the model, for each size. The largest tensors, which take the most time, choose first: a strategy must
+// win by more than a tenth to replace the one for larger tensors. So where bytes decide they go along stars: trees are
+// no faster then, and sums of several peers would travel, which are twice as long in the 16-bit types. A strategy by
+// which a peer would talk to more than 64 others is not chosen. From `direct_bytes` on HIERARCHY does without messages
+// within a host: there a byte takes a third of the time.
 Choice Choose(const PeerList& peers, uint64_t chunk_bytes, const LinkCosts& costs, uint64_t direct_bytes = kNever);
 
 }  // namespace kungfu

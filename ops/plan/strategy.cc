@@ -29,7 +29,8 @@ namespace {
 //   HIERARCHY                p       4               2n(p-1)/p           2n(h-1)/h       l+h-2
 //
 // Nothing gets by with less than 2n(p-1)/p and 2n(h-1)/h (Patarasuk and Yuan, 2009). In HIERARCHY each peer of a host
-// carries an even part of what crosses: 2n(h-1)/p.
+// carries an even part of what crosses: 2n(h-1)/p. Where elements are combined in a longer type (AccumulatorOf), a sum
+// of several peers that is passed on is longer, too. Along stars between hosts of one peer there is none.
 
 // The way up is the way down turned around.
 GraphPair UpAndDown(Graph broadcast) {

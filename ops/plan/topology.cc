@@ -14,12 +14,15 @@ int ParentInBinaryTree(int place) { return (place - 1) / 2; }
 int ParentInChain(int place) { return place - 1; }
 using ParentOfPlace = int (*)(int place);
 
-// Going through the children by rank puts each parent's children in rank order.
+// Going through the children by rank, twice, puts each parent's children in the order that topology.h states.
 Graph GraphOf(const std::vector<int>& parents) {
   const int size = static_cast<int>(parents.size());
   Graph graph(size);
   for (int rank = 0; rank < size; ++rank) {
-    if (parents[rank] != rank) graph.AddEdge(parents[rank], rank);
+    if (parents[rank] < rank) graph.AddEdge(parents[rank], rank);
+  }
+  for (int rank = 0; rank < size; ++rank) {
+    if (parents[rank] > rank) graph.AddEdge(parents[rank], rank);
   }
   return graph;
 }
@@ -137,9 +140,8 @@ Graph CounterpartStar(const std::vector<int>& host_of_rank, int root) {
       if (rank != counterparts[host]) graph.AddEdge(counterparts[host], rank);
     }
   }
-  for (const int counterpart : counterparts) {
-    if (counterpart != root) graph.AddEdge(root, counterpart);
-  }
+  const size_t hosts = counterparts.size(), first = host_of_rank[root];
+  for (size_t step = 1; step < hosts; ++step) graph.AddEdge(root, counterparts[(first + step) % hosts]);
   return graph;
 }
 

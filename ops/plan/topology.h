@@ -1,5 +1,7 @@
 // Generators of graphs. Trees are given by the parent of each rank; the root is its own. Edges lead from parent to
-// child (broadcast direction), children in rank order.
+// child (broadcast direction). Children are in rank order, those behind their parent first: of 2 they are 3, 0 and 1.
+// So among stars from several roots each rank is the first child of another one, then the second, and so on. The roots
+// receive from one child after the other, and all ranks send all the time.
 
 #pragma once
 
@@ -33,8 +35,8 @@ std::vector<int> HostRootsOf(const std::vector<int>& host_of_rank);
 Graph HostStar(const std::vector<int>& host_of_rank, int root);
 Graph HostBinaryTree(const std::vector<int>& host_of_rank, int root);
 // The same with a star, but each host's root is the counterpart of `root`: the rank in its place there, modulo the
-// host's number of ranks. Taken over all `root` of one host, each peer is root equally often. Children are in rank
-// order, the ones of the same host before the others' roots.
+// host's number of ranks. Taken over all `root` of one host, each peer is root equally often. Children of the same host
+// come first, in rank order; then the others' roots in the order of hosts, those behind the one of `root` first.
 Graph CounterpartStar(const std::vector<int>& host_of_rank, int root);
 
 }  // namespace kungfu

@@ -76,6 +76,39 @@ KF_TEST(Half, Direct) {
   ExpectAllReduced(options, "direct");
 }
 
+uint64_t PayloadSent(const Cluster& cluster) {
+  uint64_t bytes = 0;
+  for (int rank = 0; rank < cluster.size(); ++rank) {
+    for (const Peer::PeerTraffic& to : cluster.peer(rank)->TrafficByRank()) bytes += to.total.payload_sent;
+  }
+  return bytes;
+}
+
+// Along stars between hosts no sum of several peers travels, so it is 2(p-1)n bytes in all.
+KF_TEST(Half, StarsTakeHalfTheBytesOfFloat32) {
+  constexpr uint64_t kElements = 1 << 19;
+  for (const char* strategy : {"CLIQUE", "HIERARCHY", "MULTI_STAR"}) {
+    for (const int hosts : {2, 3, 4, 8}) {
+      ClusterOptions options;
+      options.strategy = strategy;
+      options.hosts = hosts;
+      options.transport = "auto";
+      Cluster cluster(hosts, options);
+      for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+        ExpectAllOk(cluster.Run([](int) { return MakeOperation(Kind::kBarrier, "together"); }));
+        std::vector<std::vector<uint16_t>> values(hosts, std::vector<uint16_t>(kElements));
+        const uint64_t before = PayloadSent(cluster);
+        ExpectAllOk(cluster.Run([&](int rank) {
+          Operation operation = MakeOperation(Kind::kAllReduce, Name(dtype), dtype, ReduceOp::kMean);
+          operation.spans = {{values[rank].data(), values[rank].data(), kElements}};
+          return operation;
+        }));
+        EXPECT_EQ(PayloadSent(cluster) - before, 2 * (hosts - 1) * kElements * SizeOf(dtype));
+      }
+    }
+  }
+}
+
 KF_TEST(Half, ReduceAndReduceScatter) {
   Cluster cluster(4);
   for (const HalfCase& one : kCases) {

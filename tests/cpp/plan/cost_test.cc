@@ -59,6 +59,19 @@ KF_TEST(Cost, BetweenHostsIsWhatLeavesTheHost) {
   ExpectNear(SecondsOf(StrategyName::kClique, peers, bytes, costs), 8 * 2 * n * 3 / 4);
 }
 
+// Four hosts: a star's leaf is two latencies from the last result, that of trees four. All have as many bytes to send:
+// of four chunks six messages, the first of them or the last with all latencies.
+KF_TEST(Cost, OfManyChunksHasTheLatenciesOfAPath) {
+  const PeerList peers = PeersOnEqualHosts(4, 1);
+  const LinkCosts costs{{}, {300e-6, 4e-6, 1e-9}};
+  const double w = 4e-6 + 1e-9 * kChunk;
+  for (const double rounds : {1, 3}) {
+    const uint64_t bytes = static_cast<uint64_t>(rounds) * 4 * kChunk;
+    ExpectNear(SecondsOf(StrategyName::kClique, peers, bytes, costs), 2 * 300e-6 + rounds * 6 * w);
+    ExpectNear(SecondsOf(StrategyName::kMultiBinaryTreeStar, peers, bytes, costs), 4 * 300e-6 + rounds * 6 * w);
+  }
+}
+
 KF_TEST(Choice, OfFewPeersOnOneHostIsAClique) {
   for (const int size : {1, 2, 4}) {
     const Choice choice = Choose(PeersOnEqualHosts(1, size), kChunk, {});
@@ -67,15 +80,15 @@ KF_TEST(Choice, OfFewPeersOnOneHostIsAClique) {
   }
 }
 
-// A star is done after 2 latency + 28w, the tree after 6 latency + 12w. The tree is faster by a tenth if w > 4.2/13.2
-// latency: with 1 ns per byte and 40 µs from 12728 bytes on, so at the next power of two. In tensors of many chunks
+// A star is done after 2 latency + 28w, the tree after 6 latency + 12w. The star is faster by a tenth if w < 3.4/17.2
+// latency: with 1 ns per byte and 40 µs below 7907 bytes, so up to the power of two before. In tensors of many chunks
 // each root of the clique has some, and bytes decide.
 KF_TEST(Choice, CrossesOverWhereTheFormulasSay) {
   const PeerList peers = PeersOnEqualHosts(1, 15);
   const Choice choice = Choose(peers, kChunk, {{40e-6, 0, 1e-9}, {}});
   EXPECT_TRUE(choice.For(0) == StrategyName::kClique);
-  EXPECT_TRUE(choice.For((16 << 10) - 1) == StrategyName::kClique);
-  EXPECT_TRUE(choice.For(16 << 10) == StrategyName::kBinaryTree);
+  EXPECT_TRUE(choice.For((8 << 10) - 1) == StrategyName::kClique);
+  EXPECT_TRUE(choice.For(8 << 10) == StrategyName::kBinaryTree);
   EXPECT_TRUE(choice.For(64 << 10) == StrategyName::kBinaryTree);
   EXPECT_TRUE(choice.For(64 << 20) == StrategyName::kClique);
 }
@@ -85,6 +98,31 @@ KF_TEST(Choice, OverHostsFollowsTheSlowerLink) {
   const PeerList peers = PeersOnEqualHosts(4, 8);
   EXPECT_TRUE(Choose(peers, kChunk, {{1e-6, 1e-6, 0.1e-9}, {50e-6, 5e-6, 1e-9}}).Last() == StrategyName::kHierarchy);
   EXPECT_TRUE(Choose(peers, kChunk, {{50e-6, 1e-7, 1e-12}, {50e-6, 1e-7, 1e-12}}).For(0) == StrategyName::kClique);
+}
+
+// Whether no peer passes on a sum of several, which is twice as long in the 16-bit types.
+bool SendsOwnElementsOnly(StrategyName name, const PeerList& peers) {
+  for (const GraphPair& pair : MakeStrategy(name, peers).AllPairs()) {
+    for (int rank = 0; rank < peers.size(); ++rank) {
+      if (!pair.reduce.Predecessors(rank).empty() && !pair.reduce.Successors(rank).empty()) return false;
+    }
+  }
+  return true;
+}
+
+// Each lane of a star has bytes to send then, and as many leave each host as along a tree.
+KF_TEST(Choice, IsAStarWhereBytesDecide) {
+  for (const double per_byte : {80e-9, 8e-9, 1e-9}) {
+    for (const double latency : {1e-6, 50e-6, 5e-3}) {
+      for (int hosts = 2; hosts <= 16; ++hosts) {
+        const PeerList peers = PeersOnEqualHosts(hosts, 1);
+        const Choice choice = Choose(peers, kChunk, {{}, {latency, 10e-6, per_byte}});
+        for (const uint64_t bytes : {1 << 20, 6 << 20, 12 << 20, 100 << 20}) {
+          EXPECT_TRUE(SendsOwnElementsOnly(choice.For(bytes), peers));
+        }
+      }
+    }
+  }
 }
 
 // Where bytes within a host cost the most a clique has the fewest there, as long as they are messages.

@@ -255,6 +255,25 @@ KF_TEST(Strategy, InAHierarchyAllPeersShareTheWayBetweenHosts) {
   EXPECT_TRUE(crossings == std::vector<int>(peers.size(), 2 * (kHosts - 1)));
 }
 
+// While a root receives from one child after the other, each peer of another host sends to one root at a time.
+KF_TEST(Strategy, RootsOfStarsBeginWithDifferentChildren) {
+  constexpr int kHosts = 5;
+  const PeerList peers = PeersOnEqualHosts(kHosts, 1);
+  for (const StrategyName name : {StrategyName::kMultiStar, StrategyName::kClique, StrategyName::kHierarchy}) {
+    const std::vector<GraphPair> pairs = MakeStrategy(name, peers).AllPairs();
+    for (int turn = 0; turn + 1 < kHosts; ++turn) {
+      std::set<int> senders, receivers;
+      for (const GraphPair& pair : pairs) {
+        const int root = RootOf(pair.reduce);
+        senders.insert(pair.reduce.Predecessors(root).at(turn));
+        receivers.insert(pair.broadcast.Successors(root).at(turn));
+      }
+      EXPECT_EQ(senders.size(), size_t{kHosts});
+      EXPECT_EQ(receivers.size(), size_t{kHosts});
+    }
+  }
+}
+
 KF_TEST(Strategy, NamesAreParsedInAnyCase) {
   for (int i = 0; i < kNumStrategies; ++i) {
     const auto name = static_cast<StrategyName>(i);

@@ -36,10 +36,10 @@ void ExpectNoTree(const Ranks& parents, const std::string& why) {
   EXPECT_CONTAINS(graph.status().message(), why);
 }
 
-KF_TEST(Topology, TreeFromParentsPutsChildrenInRankOrder) {
+KF_TEST(Topology, TreeFromParentsPutsChildrenInRankOrderFromTheirParentOn) {
   const StatusOr<Graph> graph = TreeFromParents({3, 3, 1, 3, 3});
   ASSERT_TRUE(graph.ok());
-  EXPECT_TRUE(graph->Successors(3) == (Ranks{0, 1, 4}));
+  EXPECT_TRUE(graph->Successors(3) == (Ranks{4, 0, 1}));
   EXPECT_TRUE(graph->Successors(1) == (Ranks{2}));
   EXPECT_EQ(NumEdges(*graph), 4);
   EXPECT_EQ(NumEdges(*TreeFromParents({0})), 0);
@@ -73,7 +73,7 @@ KF_TEST(Topology, BinaryTrees) {
   ExpectParents(BinaryTree(7, 0), {0, 0, 0, 1, 1, 2, 2});
   ExpectParents(BinaryTree(5, 3), {3, 4, 4, 3, 3});
   EXPECT_TRUE(BinaryTree(5, 4).Successors(4) == (Ranks{0, 1}));
-  EXPECT_TRUE(BinaryTree(4, 2).Successors(2) == (Ranks{0, 3}));
+  EXPECT_TRUE(BinaryTree(4, 2).Successors(2) == (Ranks{3, 0}));
 }
 
 KF_TEST(Topology, Chains) {
@@ -102,6 +102,15 @@ KF_TEST(Topology, HostBinaryTrees) {
   ExpectParents(HostBinaryTree(hosts, 6), {6, 0, 8, 2, 8, 4, 6, 6, 6, 8});
   // A root that is not the first of its host stands in for it.
   ExpectParents(HostBinaryTree(hosts, 7), {7, 0, 8, 2, 8, 4, 7, 7, 7, 8});
+}
+
+// Three hosts of two: first the host's own peers, then the counterparts from the next host on.
+KF_TEST(Topology, CounterpartStars) {
+  const std::vector<int> hosts = {0, 0, 1, 1, 2, 2};
+  EXPECT_TRUE(CounterpartStar(hosts, 0).Successors(0) == (Ranks{1, 2, 4}));
+  EXPECT_TRUE(CounterpartStar(hosts, 3).Successors(3) == (Ranks{2, 5, 1}));
+  EXPECT_TRUE(CounterpartStar(hosts, 3).Successors(5) == (Ranks{4}));
+  EXPECT_TRUE(CounterpartStar(hosts, 4).Successors(4) == (Ranks{5, 0, 2}));
 }
 
 KF_TEST(Topology, HostsMayInterleave) {

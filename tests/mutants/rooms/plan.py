@@ -38,8 +38,8 @@ MUTANTS = [
     Mutant(
         name="edge-to-lower-ranks-is-missing",
         file="ops/plan/topology.cc",
-        text="if (counterpart != root) graph.AddEdge(root, counterpart);",
-        fault="if (counterpart > root) graph.AddEdge(root, counterpart);",
+        text="for (size_t step = 1; step < hosts; ++step) graph.AddEdge(root,",
+        fault="for (size_t step = 1; step < hosts - first; ++step) graph.AddEdge(root,",
         why="HIERARCHY leaves hosts out.",
         test="plan_test Strategy.",
     ),
