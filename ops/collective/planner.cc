@@ -5,25 +5,10 @@
 #include <numeric>
 #include <utility>
 
-#include "ops/base/logging.h"
 #include "ops/plan/partition.h"
-#include "ops/plan/topology.h"
 
 namespace kungfu {
 namespace {
-
-// On one host, up to so many peers are reached directly; beyond, a tree keeps the connections few.
-constexpr int kDirectPeers = 8;
-
-std::shared_ptr<const Graph> Share(Graph graph) { return std::make_shared<const Graph>(std::move(graph)); }
-
-// REQUIRES: it was checked.
-Strategy AlongTree(const std::vector<int>& parents) {
-  return {1, [parents](int) {
-            const StatusOr<Graph> tree = TreeFromParents(parents);
-            return GraphPair{tree->Reversed(), *tree};
-          }};
-}
 
 // Calls visit(from, to) for the edges of a rank, in the order in which all ranks have theirs.
 template <typename Visit>
@@ -37,58 +22,6 @@ void ForEachEdge(const Mixing& mixing, int rank, Visit visit) {
 uint64_t Sum(const std::vector<uint64_t>& counts) { return std::accumulate(counts.begin(), counts.end(), uint64_t{0}); }
 
 }  // namespace
-
-Routes::Routes(const Choice& choice, const std::vector<int>& tree, const PeerList& peers, int rank,
-               uint64_t chunk_bytes)
-    : choice_(choice), rank_(rank), size_(peers.size()), chunk_bytes_(chunk_bytes), host_of_rank_(peers.HostOfRanks()) {
-  for (const Choice::Entry& entry : choice.entries) {
-    const StrategyName name = static_cast<StrategyName>(entry.strategy);
-    if (name == StrategyName::kAuto || lanes_.count(name) != 0) continue;
-    const bool is_given = name == StrategyName::kTree && !tree.empty();
-    lanes_.emplace(name, Lanes(is_given ? AlongTree(tree) : MakeStrategy(name, peers), rank));
-  }
-  rooted_.resize(size_);
-}
-
-const Routes::Lane& Routes::Lanes::operator[](int number) {
-  Lane& lane = made_[number];
-  if (!lane.reduce) {
-    const GraphPair pair = strategy_.Pair(number);
-    lane = {Share(pair.reduce.Around(rank_)), Share(pair.broadcast.Around(rank_))};
-  }
-  return lane;
-}
-
-const Routes::Lane& Routes::Rooted(int root) {
-  std::unique_ptr<Lane>& lane = rooted_[root];
-  if (!lane) {
-    const bool one_host = std::all_of(host_of_rank_.begin(), host_of_rank_.end(), [](int host) { return host == 0; });
-    Graph graph = !one_host               ? HostBinaryTree(host_of_rank_, root)
-                  : size_ <= kDirectPeers ? Star(size_, root)
-                                          : BinaryTree(size_, root);
-    lane = std::make_unique<Lane>();
-    lane->reduce = Share(graph.Reversed().Around(rank_));
-    lane->broadcast = Share(graph.Around(rank_));
-  }
-  return *lane;
-}
-
-Routes::Trees Routes::TreesOf(const std::vector<int>& parents) const {
-  StatusOr<Forest> forest = ForestFromParents(parents);
-  KF_CHECK(forest.ok() && static_cast<int>(parents.size()) == size_) << "not checked before: " << size_ << " ranks";
-  const std::vector<int>& roots = forest->root_of_rank;
-  Trees trees;
-  trees.size = static_cast<int>(std::count(roots.begin(), roots.end(), roots[rank_]));
-  trees.lane.reduce = Share(forest->graph.Reversed());
-  trees.lane.broadcast = Share(std::move(forest->graph));
-  return trees;
-}
-
-std::shared_ptr<const Graph> Routes::Edge(int from, int to) const {
-  Graph graph(size_);
-  if (from != to) graph.AddEdge(from, to);
-  return Share(graph.Around(rank_));
-}
 
 Plan::Plan(Operation* operation, Routes* routes)
     : operation_(operation), routes_(routes), rank_(routes->rank()), size_(routes->size()) {
@@ -271,7 +204,7 @@ void Plan::PlanGather(bool all) {
       const Span block{from == rank_ ? operation_->spans[0].send : nullptr,
                        result ? result + offset * element() : nullptr, count};
       if (all) {
-        AddChunks(movement, nullptr, routes_->Rooted(from).broadcast, {block}, {0, count}, from == rank_, true);
+        AddChunks(movement, nullptr, routes_->RootedAtEach(from).broadcast, {block}, {0, count}, from == rank_, true);
       } else {
         AddEdge(movement, from, operation_->root, block);
       }
@@ -294,7 +227,7 @@ void Plan::PlanReduceScatter() {
     const char* send = static_cast<const char*>(operation_->spans[0].send);
     uint64_t offset = 0;
     for (int to = 0; to < size_; ++to) {
-      const auto& graph = routes_->Rooted(to).reduce;
+      const auto& graph = routes_->RootedAtEach(to).reduce;
       char* place = *result;
       if (to != rank_) {
         const bool relays = !graph->Predecessors(rank_).empty();
@@ -351,8 +284,8 @@ void Plan::PlanConsensus() {
     movement->dtype = DType::kUint8;
     for (int from = 0; from < size_; ++from) {
       const Pieces digest = {{reinterpret_cast<char*>(digests_[from].data()), digests_[from].size()}};
-      AddChunk(movement, {nullptr, routes_->Rooted(from).broadcast}, from == rank_ ? AsPayload(digest) : Payload(),
-               digest);
+      AddChunk(movement, {nullptr, routes_->RootedAtEach(from).broadcast},
+               from == rank_ ? AsPayload(digest) : Payload(), digest);
     }
     return OkStatus();
   });
@@ -430,7 +363,8 @@ void Plan::AddLengths(int per_rank) {
     for (int from = 0; from < size_; ++from) {
       char* const begin = reinterpret_cast<char*>(lengths_.data() + static_cast<size_t>(from) * per_rank);
       const Pieces row = {{begin, per_rank * sizeof(uint64_t)}};
-      AddChunk(movement, {nullptr, routes_->Rooted(from).broadcast}, from == rank_ ? AsPayload(row) : Payload(), row);
+      AddChunk(movement, {nullptr, routes_->RootedAtEach(from).broadcast}, from == rank_ ? AsPayload(row) : Payload(),
+               row);
     }
     return OkStatus();
   });

@@ -153,6 +153,37 @@ KF_TEST(Kinds, GatherAndAllGatherOfDifferentLengths) {
   }
 }
 
+// Its length and its block go from each peer to each other one, and nobody passes them on.
+KF_TEST(Kinds, AnAllGatherOfFewHostsIsDirect) {
+  constexpr int kHosts = 4;
+  constexpr uint64_t kCount = 50000;
+  ClusterOptions options;
+  options.hosts = kHosts;
+  options.transport = "auto";
+  Cluster cluster(kHosts, options);
+  const auto sent = [&](int from, int to) { return cluster.peer(from)->TrafficByRank()[to].total.payload_sent; };
+  ExpectAllOk(cluster.Run([](int) { return MakeOperation(Kind::kBarrier, "together"); }));
+  std::vector<Ints> send, results(kHosts);
+  std::vector<std::vector<uint64_t>> before(kHosts);
+  for (int rank = 0; rank < kHosts; ++rank) {
+    send.push_back(Mine(rank, kCount));
+    for (int to = 0; to < kHosts; ++to) before[rank].push_back(sent(rank, to));
+  }
+  ExpectAllOk(cluster.Run([&](int rank) {
+    Operation operation = MakeOperation(Kind::kAllGather, "g", DType::kInt32);
+    operation.spans = {{send[rank].data(), nullptr, kCount}};
+    operation.allocate = Into(&results[rank]);
+    return operation;
+  }));
+  for (int from = 0; from < kHosts; ++from) {
+    EXPECT_TRUE(results[from] == results[0]);
+    for (int to = 0; to < kHosts; ++to) {
+      const uint64_t expected = from == to ? 0 : sizeof(uint64_t) + kCount * sizeof(int32_t);
+      EXPECT_EQ(sent(from, to) - before[from][to], expected);
+    }
+  }
+}
+
 KF_TEST(Kinds, ReduceScatterInUnevenRows) {
   for (const int size : kSizes) {
     Cluster cluster(size);

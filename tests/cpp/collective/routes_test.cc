@@ -1,4 +1,4 @@
-#include "ops/collective/planner.h"
+#include "ops/collective/routes.h"
 
 #include <cstddef>
 #include <vector>
