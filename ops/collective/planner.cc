@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "ops/base/accumulate.h"
 #include "ops/plan/partition.h"
 
 namespace kungfu {
@@ -106,7 +107,8 @@ void Plan::PlanAllReduce() {
     movement->all_reduce = true;
     if (operation_->measured) movement->measurement = &measurement_;
     const uint64_t count = TotalCount(*operation_);
-    Routes::Lanes& lanes = *routes_->LanesFor(count * element());
+    const bool grows = AccumulatorOf(operation_->dtype, operation_->op) != operation_->dtype;
+    Routes::Lanes& lanes = *routes_->LanesFor(count * element(), grows);
     ranges_ = Chunks(count, element(), lanes.size(), kLeastChunkBytes, routes_->chunk_bytes());
     uint64_t first = 0;
     for (const char c : operation_->name) first = first * 31 + static_cast<unsigned char>(c);

@@ -32,12 +32,14 @@ Strategy AlongTree(const std::vector<int>& parents) {
 Routes::Routes(const Choice& choice, const std::vector<int>& tree, const PeerList& peers, int rank,
                uint64_t chunk_bytes)
     : choice_(choice), rank_(rank), size_(peers.size()), chunk_bytes_(chunk_bytes), host_of_rank_(peers.HostOfRanks()) {
-  for (const Choice::Entry& entry : choice.entries) {
-    const StrategyName name = static_cast<StrategyName>(entry.strategy);
-    if (name == StrategyName::kAuto || lanes_.count(name) != 0) continue;
+  const auto add = [&](uint64_t strategy) {
+    const auto name = static_cast<StrategyName>(strategy);
+    if (name == StrategyName::kAuto || lanes_.count(name) != 0) return;
     const bool is_given = name == StrategyName::kTree && !tree.empty();
     lanes_.emplace(name, Lanes(is_given ? AlongTree(tree) : MakeStrategy(name, peers), rank));
-  }
+  };
+  for (const Choice::Entry& entry : choice.entries) add(entry.strategy);
+  add(choice.growing);
   rooted_.resize(size_);
   rooted_at_each_.resize(size_);
 }

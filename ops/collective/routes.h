@@ -42,8 +42,8 @@ class Routes {
     const int rank_;
     std::vector<Lane> made_;  // null: not yet
   };
-  // Those of the strategy for so many bytes.
-  Lanes* LanesFor(uint64_t bytes) { return &lanes_.at(choice_.For(bytes)); }
+  // Those of the strategy for so many bytes; `grows`: sums of several peers are longer (AccumulatorOf).
+  Lanes* LanesFor(uint64_t bytes, bool grows) { return &lanes_.at(choice_.For(bytes, grows)); }
   // From `root` to all, and back.
   const Lane& Rooted(int root);
   // The same where each rank is a root at once. There a tree has no fewer bytes for the busiest of few ranks, and more

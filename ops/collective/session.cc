@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "ops/base/accumulate.h"
 #include "ops/base/docs_link.h"
 #include "ops/base/logging.h"
 #include "ops/collective/direct_mover.h"
@@ -198,7 +199,8 @@ std::unique_ptr<Mover> Session::MakeMover(Movement movement, Conversation* conve
   if (movement.mixing) return MakeNeighborMover(loop_, std::move(movement), conversation);
   uint64_t bytes = 0;
   for (const Chunk& chunk : movement.chunks) bytes += TotalSize(chunk.send);
-  switch (movement.all_reduce ? terms_.ways.For(bytes) : Way::kGraphs) {
+  const bool grows = AccumulatorOf(movement.dtype, movement.op) != movement.dtype;
+  switch (movement.all_reduce ? terms_.ways.For(bytes, grows) : Way::kGraphs) {
     case Way::kDirect:
       return MakeDirectMover(loop_, terms_.direct.get(), std::move(movement), conversation, graph_movers_, counters_);
     case Way::kHierarchy:

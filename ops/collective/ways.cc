@@ -7,10 +7,10 @@
 
 namespace kungfu {
 
-Way Ways::For(uint64_t bytes) const {
+Way Ways::For(uint64_t bytes, bool grows) const {
   if (meeting > 0 && bytes >= direct_bytes) {
     if (meeting == size) return Way::kDirect;
-    if (choice.For(bytes) == StrategyName::kHierarchy) return Way::kHierarchy;
+    if (choice.For(bytes, grows) == StrategyName::kHierarchy) return Way::kHierarchy;
   }
   const bool in_messages = exchanges && bytes * (size - 1) <= kMostExchanged;
   const bool in_notes = meeting == size && bytes <= Notes::kMost;

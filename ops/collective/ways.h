@@ -23,7 +23,8 @@ struct Ways {
   int meeting = 0;            // peers of this host that use each other's memory, this one among them; 0: none
   uint64_t direct_bytes = 0;  // from which on they do
 
-  Way For(uint64_t bytes) const;
+  // `grows`: sums of several peers are longer (AccumulatorOf).
+  Way For(uint64_t bytes, bool grows = false) const;
   // "all-reduces go along CLIQUE up to 65535 bytes, then in memory that all peers map"; there are at least two peers.
   std::string ToString() const;
 

@@ -7,7 +7,8 @@
 //   path   the time one chunk takes from the last rank's call until the last rank has the result: along the graphs,
 //          each rank taking its messages one after the other
 //   round  how long the busiest peer takes to send, or to receive, what it has to of one chunk on each pair; or the
-//          busiest host its bytes to other hosts, if that is longer: its peers share one way out
+//          busiest host its bytes to other hosts, if that is longer: its peers share one way out. Where a host takes
+//          from several others they crowd its way in: bytes between hosts take 15 % longer then
 //   far    the latencies of the path: the first byte of a round has them before it, or the last one behind it
 //
 // all of it takes
@@ -50,7 +51,8 @@ struct LinkCosts {
 // The costs of one strategy for these peers. Made once, asked for many sizes.
 class CostModel {
  public:
-  CostModel(const Strategy& strategy, const PeerList& peers, uint64_t chunk_bytes);
+  // `growth`: how many times as long as a peer's elements the sum of several peers' is.
+  CostModel(const Strategy& strategy, const PeerList& peers, uint64_t chunk_bytes, int growth = 1);
 
   // The seconds that an all-reduce of `bytes` takes.
   double Seconds(uint64_t bytes, const LinkCosts& costs) const;
@@ -58,7 +60,7 @@ class CostModel {
   int connections() const { return connections_; }
 
  private:
-  // Messages of one round, by peer, and those of a host that leave it.
+  // Messages of one round, by peer, and those of a host that leave it. One of a sum that has grown counts as several.
   struct Messages {
     int local = 0, remote = 0;
   };
@@ -77,6 +79,8 @@ class CostModel {
   int connections_ = 0;
   std::vector<Messages> sends_, receives_;  // by rank
   std::vector<int> leaving_;                // by host
+  const int growth_;
+  bool is_crowded_ = false;  // a host takes from several others
 };
 
 // Which strategy carries tensors of which size. Crosses processes as it lies in memory.
@@ -87,9 +91,12 @@ struct Choice {
     uint64_t strategy = 0;  // a StrategyName; 0: there are no more entries
   };
   Entry entries[kMost];
+  // In place of the last entry for tensors whose sums grow: of several peers they are twice as long as of one, as in
+  // the 16-bit types (AccumulatorOf). 0: the last entry holds for them, too.
+  uint64_t growing = 0;
 
   static Choice Of(StrategyName name);
-  StrategyName For(uint64_t bytes) const;
+  StrategyName For(uint64_t bytes, bool grows = false) const;
   // The strategy for the largest tensors.
   StrategyName Last() const;
   // At least one strategy, none of them AUTO, each from more bytes on than the one before, the first from 0.
@@ -100,10 +107,9 @@ struct Choice {
 inline constexpr uint64_t kNever = ~uint64_t{0};
 
 // The fastest by the model, for each size. The largest tensors, which take the most time, choose first: a strategy must
-// win by more than a tenth to replace the one for larger tensors. So where bytes decide they go along stars: trees are
-// no faster then, and sums of several peers would travel, which are twice as long in the 16-bit types. A strategy by
-// which a peer would talk to more than 64 others is not chosen. From `direct_bytes` on HIERARCHY does without messages
-// within a host: there a byte takes a third of the time.
+// win by more than a tenth to replace the one for larger tensors; for the largest ones CLIQUE, or HIERARCHY. A strategy
+// by which a peer would talk to more than 64 others is not chosen. From `direct_bytes` on HIERARCHY does without
+// messages within a host: there a byte takes a third of the time.
 Choice Choose(const PeerList& peers, uint64_t chunk_bytes, const LinkCosts& costs, uint64_t direct_bytes = kNever);
 
 }  // namespace kungfu

@@ -259,6 +259,7 @@ KF_TEST(Neighbors, ThatDiffer) {
 
 KF_TEST(Neighbors, WhoseWeightsDoNotFit) {
   Cluster cluster(2);
+  ExpectAllOk(cluster.Run([](int) { return MakeOperation(Kind::kBarrier, "together"); }));
   Memory memory(2);
   const std::vector<Status> statuses = cluster.Run([&](int rank) {
     Operation operation = memory.Of(rank == 0 ? Mixing::Of(0.5, {{1, 0.5}}, {}) : Mixing(), rank);

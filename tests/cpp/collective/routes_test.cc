@@ -15,7 +15,7 @@ KF_TEST(Routes, HaveTheEdgesAroundTheirRankOnly) {
   const PeerList peers = PeersOnEqualHosts(1, kPeers);
   for (const StrategyName name : {StrategyName::kRing, StrategyName::kClique, StrategyName::kHierarchy}) {
     Routes routes(Choice::Of(name), {}, peers, kRank, 4096);
-    Routes::Lanes& lanes = *routes.LanesFor(1);
+    Routes::Lanes& lanes = *routes.LanesFor(1, false);
     const Strategy strategy = MakeStrategy(name, peers);
     ASSERT_EQ(lanes.size(), strategy.size());
     size_t edges = 0;
@@ -31,6 +31,19 @@ KF_TEST(Routes, HaveTheEdgesAroundTheirRankOnly) {
       }
     }
     EXPECT_LE(edges, size_t{3} * kPeers);  // whole graphs have 2 * 63 in each of 64 lanes
+  }
+}
+
+KF_TEST(Routes, OfSumsThatGrowAreTheirOwn) {
+  constexpr int kRank = 1;
+  const PeerList peers = PeersOnEqualHosts(4, 1);
+  Choice choice = Choice::Of(StrategyName::kRing);
+  choice.growing = static_cast<uint64_t>(StrategyName::kClique);
+  Routes routes(choice, {}, peers, kRank, 4096);
+  for (const bool grows : {false, true}) {
+    const GraphPair whole = MakeStrategy(grows ? StrategyName::kClique : StrategyName::kRing, peers).Pair(kRank);
+    const Routes::Lane& lane = (*routes.LanesFor(1, grows))[kRank];
+    EXPECT_TRUE(lane.reduce->Predecessors(kRank) == whole.reduce.Predecessors(kRank));
   }
 }
 

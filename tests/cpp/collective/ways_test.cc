@@ -23,6 +23,13 @@ KF_TEST(Ways, OfOneStrategy) {
   EXPECT_EQ(ways.ToString(), "all-reduces go along RING");
 }
 
+KF_TEST(Ways, OfSumsThatGrow) {
+  Ways ways{Three(), 4, false, 2, 64 << 10};
+  ways.choice.growing = static_cast<uint64_t>(StrategyName::kClique);
+  EXPECT_TRUE(ways.For(1 << 20) == Way::kHierarchy);
+  EXPECT_TRUE(ways.For(1 << 20, /*grows=*/true) == Way::kGraphs);
+}
+
 // What fits a note needs no strategy, and no cores.
 KF_TEST(Ways, OfNotes) {
   const Ways ways{Choice::Of(StrategyName::kClique), 4, false, 4, 64 << 10};
