@@ -52,6 +52,14 @@ MUTANTS = [
         test="collective_test Faults.DifferentRoots",
     ),
     Mutant(
+        name="sums-that-grow-go-like-others",
+        file="ops/collective/planner.cc",
+        text="routes_->LanesFor(count * element(), grows)",
+        fault="routes_->LanesFor(count * element(), false)",
+        why="Around a ring float16 takes more bytes than need be.",
+        test="collective_test Plan.",
+    ),
+    Mutant(
         name="root-of-a-broadcast",
         file="ops/collective/planner.cc",
         text="routes_->Rooted(operation_->root).broadcast, operation_->spans",
