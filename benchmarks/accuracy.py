@@ -11,11 +11,11 @@ remove it to train anew. So it may be ended, and called again.
 
 from __future__ import annotations
 
-import itertools
 import statistics
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import outers
 import report
 from accuracy_runs import (
     ALONE,
@@ -23,15 +23,15 @@ from accuracy_runs import (
     PEERS,
     PLAIN,
     TASKS,
-    Best,
     Results,
     Run,
     Table,
-    keep,
+    gained,
     kept,
+    recovered,
     runs_of,
     table_of,
-    trained,
+    train_missing,
 )
 from matplotlib import colormaps
 from matplotlib.figure import Figure
@@ -66,19 +66,6 @@ TARGETS = [
     *(Target(task, "diloco50", least=0.35) for task in TASKS),
     Target("novels", "diloco50-int8", most=0.005, other="diloco50"),
 ]
-
-
-def gained(task: str, one: Best, other: Best) -> float:
-    """How much better one is than another, by the means of the seeds."""
-    return TASKS[task].sign * (statistics.mean(one.test) - statistics.mean(other.test))
-
-
-def recovered(task: str, table: Table, method: str) -> float | None:
-    """The part that a method has of what lies between one peer and S-SGD."""
-    if not {ALONE, PLAIN} <= table.keys():
-        return None
-    whole = gained(task, table[PLAIN], table[ALONE])
-    return gained(task, table[method], table[ALONE]) / whole
 
 
 def rows(task: str, table: Table) -> Iterator[str]:
@@ -191,23 +178,22 @@ def body(results: Results, tables: dict[str, Table], steps: int, seeds: int) -> 
         rates = ", ".join(f"{rate:g}" for rate in TASKS[task].rates)
         lines += [f"## {TASKS[task].title}", "", f"{TASKS[task].text} Rates: {rates}.", ""]
         lines += [*rows(task, table), ""]
-    return [*lines, *verdicts(tables), "", *losers(tables)]
+    lines += [*verdicts(tables), "", *losers(tables), ""]
+    return [*lines, *outers.section(results, steps, seeds)]
 
 
 def main() -> None:
     parser = report.parser(__doc__)
-    parser.add_argument("--only", nargs="+", choices=METHODS, metavar="METHOD", default=[*METHODS])
+    choices = [*dict.fromkeys([*METHODS, *outers.OUTERS])]
+    parser.add_argument("--only", nargs="+", choices=choices, metavar="METHOD", default=choices)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--steps", type=int, default=STEPS)
     options = parser.parse_args()
     path, steps, seeds = options.results / "accuracy.jsonl", options.steps, options.seeds
     results = kept(path)
-    for task, method in itertools.product(TASKS, options.only):
-        runs = runs_of(task, method, steps, seeds)
-        if missing := [run for run in runs if run not in results]:
-            done = trained(missing)
-            keep(path, done)
-            results |= done
+    for task in TASKS:
+        runs = (runs_of(task, method, steps, seeds) for method in options.only)
+        train_missing(results, path, [run for of_method in runs for run in of_method])
     tables = {task: table_of(results, task, steps, seeds) for task in TASKS}
     title = "Accuracy of methods that talk less"
     picture = plot(results, tables, steps, seeds)

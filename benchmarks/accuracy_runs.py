@@ -6,7 +6,7 @@ import itertools
 import json
 import os
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from measure import reported
 
 PROGRAM = Path(__file__).parent / "programs" / "accuracy.py"
 PEERS, SECONDS = 4, 800
+OF_A_JOB = 24  # trainings, which are kept when all are done
 ALONE, PLAIN = "alone", "sync"
 METHODS = {
     ALONE: "one peer",
@@ -28,6 +29,7 @@ METHODS = {
     "local10": "LocalSGD 10",
     "local50": "LocalSGD 50",
     "diloco10": "DiLoCo 10",
+    "diloco20": "DiLoCo 20",
     "diloco50": "DiLoCo 50",
     "diloco50-int8": "DiLoCo 50, Int8",
     "diloco50-int4": "DiLoCo 50, Int4",
@@ -111,11 +113,13 @@ class Best(NamedTuple):
 
     Attributes:
         rate: It.
+        validation: The mean of the seeds' scores that have chosen it.
         test: The scores of the seeds.
         sent: Bytes of a peer and step.
     """
 
     rate: float
+    validation: float
     test: list[float]
     sent: float
 
@@ -130,13 +134,29 @@ def runs_of(task: str, method: str, steps: int, seeds: int) -> list[Run]:
     return [Run(task, method, steps, seed, rate) for rate, seed in pairs]
 
 
+def train_missing(results: Results, path: Path, runs: Sequence[Run]) -> None:
+    """Trains what is not among the results, and keeps it.
+
+    Args:
+        results: To which it is added.
+        path: Of `keep`.
+        runs: Of one task, with as many steps each.
+    """
+    missing = [run for run in runs if run not in results]
+    for first in range(0, len(missing), OF_A_JOB):
+        done = trained(missing[first : first + OF_A_JOB])
+        keep(path, done)
+        results |= done
+
+
 def trained(runs: Sequence[Run]) -> Results:
-    """One after the other in the same processes. They differ in seed and rate only."""
+    """One after the other in the same processes."""
     os.environ["KUNGFU_TRANSPORT"] = "tcp"  # over sockets, whose bytes the core counts
-    task, method, steps, *_ = runs[0]
-    pairs = [f"{run.seed}:{run.rate}" for run in runs]
+    named = [f"{run.method}:{run.seed}:{run.rate}" for run in runs]
     options = ["-np", str(PEERS), "-q"]
-    lines = reported(PROGRAM, task, method, steps, *pairs, options=options, seconds=SECONDS)
+    lines = reported(
+        *(PROGRAM, runs[0].task, runs[0].steps, *named), options=options, seconds=SECONDS
+    )
     results = {}
     for run, line in zip(runs, map(json.loads, lines), strict=True):
         scores = line["validation"], line["test"], line["sent"]
@@ -169,9 +189,26 @@ def best(results: Results, task: str, method: str, steps: int, seeds: int) -> Be
     means = {rate: statistics.mean(r.validation for r in of) for rate, of in by_rate.items()}
     rate = max(means, key=lambda rate: TASKS[task].sign * means[rate])
     chosen = by_rate[rate]
-    return Best(rate, [r.test for r in chosen], statistics.mean(r.sent for r in chosen))
+    tests, sent = [r.test for r in chosen], statistics.mean(r.sent for r in chosen)
+    return Best(rate, means[rate], tests, sent)
 
 
-def table_of(results: Results, task: str, steps: int, seeds: int) -> Table:
-    pairs = {method: best(results, task, method, steps, seeds) for method in METHODS}
+def table_of(
+    results: Results, task: str, steps: int, seeds: int, methods: Iterable[str] = METHODS
+) -> Table:
+    """The methods of which all is trained."""
+    pairs = {method: best(results, task, method, steps, seeds) for method in methods}
     return {method: found for method, found in pairs.items() if found is not None}
+
+
+def gained(task: str, one: Best, other: Best) -> float:
+    """How much better one is than another, by the means of the seeds."""
+    return TASKS[task].sign * (statistics.mean(one.test) - statistics.mean(other.test))
+
+
+def recovered(task: str, table: Table, method: str) -> float | None:
+    """The part that a method has of what lies between one peer and S-SGD."""
+    if not {ALONE, PLAIN} <= table.keys():
+        return None
+    whole = gained(task, table[PLAIN], table[ALONE])
+    return gained(task, table[method], table[ALONE]) / whole

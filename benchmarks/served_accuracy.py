@@ -40,7 +40,7 @@ def measured(seeds: int) -> Accuracies:
     pairs = [f"{seed}:{rate}" for rate in RATES for seed in range(1, seeds + 1)]
     for task, method in itertools.product(TASKS, METHODS):
         told = reported(
-            *(PROGRAM, task, method, STEPS, *pairs),
+            *(PROGRAM, task, STEPS, *(f"{method}:{pair}" for pair in pairs)),
             options=["-np", str(PEERS), "-q"],
             seconds=SECONDS,
         )

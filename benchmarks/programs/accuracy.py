@@ -1,15 +1,17 @@
-"""Trains models of four peers by a method that talks less, and says how good they become.
+"""Trains models of four peers by methods that talk less, and says how good they become.
 
-kungfu-run -np 4 python accuracy.py REPORT TASK METHOD STEPS SEED:RATE...
+kungfu-run -np 4 python accuracy.py REPORT TASK STEPS METHOD:SEED:RATE...
 
-Rank 0 adds a line of JSON to REPORT for each seed and learning rate. `validation` and `test` are
-the scores of the model that one would save, and `sent` the bytes of a peer and step.
+Rank 0 adds a line of JSON to REPORT for each training. `validation` and `test` are the scores of
+the model that one would save, and `sent` the bytes of a peer and step. `outers.py` has the names of
+DiLoCo with other outer optimizers.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,8 +35,10 @@ def local(every: int) -> Any:
     return lambda inner: optimizers.LocalSGDOptimizer(inner, every=every)
 
 
-def diloco(every: int, codec: Any = None) -> Any:
-    return lambda inner: optimizers.DiLoCoOptimizer(inner, every=every, compression=codec)
+def diloco(every: int, codec: Any = None, outer: Any = None) -> Any:
+    return lambda inner: optimizers.DiLoCoOptimizer(
+        inner, outer=outer, every=every, compression=codec
+    )
 
 
 def served(staleness: int | None) -> Any:
@@ -54,6 +58,7 @@ METHODS = {
     "local10": local(10),
     "local50": local(50),
     "diloco10": diloco(10),
+    "diloco20": diloco(20),
     "diloco50": diloco(50),
     "diloco50-int8": diloco(50, Int8()),
     "diloco50-int4": diloco(50, Int4()),
@@ -63,6 +68,18 @@ METHODS = {
     "served3": served(3),
     "served": served(None),
 }
+
+
+WITH_OUTER = re.compile(r"diloco(\d+)-([.\d]+)-([.\d]+)(n?)")
+
+
+def wrapped(method: str, inner: Any) -> Any:
+    """The optimizer of a method."""
+    if found := WITH_OUTER.fullmatch(method):
+        every, rate, momentum, nesterov = found.groups()
+        outer = keras.optimizers.SGD(float(rate), float(momentum), nesterov=bool(nesterov))
+        return diloco(int(every), outer=outer)(inner)
+    return METHODS[method](inner)
 
 
 def order(task: Task, steps: int, seed: int) -> Any:
@@ -105,7 +122,7 @@ def scored(task: Task, model: keras.Model) -> list[float]:
 def trained(task: Task, method: str, steps: int, seed: int, rate: float) -> dict[str, float]:
     keras.utils.set_random_seed(seed)
     model = task.network()
-    optimizer = METHODS[method](task.optimizer())
+    optimizer = wrapped(method, task.optimizer())
     optimizer.build(model.trainable_variables)
     kf.barrier()
     before = libraries.statistics()["bytes_sent"]
@@ -127,10 +144,10 @@ def trained(task: Task, method: str, steps: int, seed: int, rate: float) -> dict
 
 
 def main() -> None:
-    report, task, method, steps = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
+    report, task, steps = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     made = TASKS[task]()
-    for run in sys.argv[5:]:
-        seed, rate = run.split(":")
+    for run in sys.argv[4:]:
+        method, seed, rate = run.split(":")
         line = trained(made, method, steps, int(seed), float(rate))
         if kf.is_root():
             with report.open("a") as lines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ pytest.importorskip("matplotlib")
 
 import accuracy
 import accuracy_runs
-from accuracy_runs import Result, Results
+import outers
+from accuracy_runs import Result, Results, Run
 
 TASK, STEPS, SEEDS = "images", 10, 2
 BEST = accuracy_runs.TASKS[TASK].rates[2]
@@ -30,7 +32,7 @@ def results(**scores: float) -> Results:
 
 def test_validation_chooses_the_rate() -> None:
     table = accuracy_runs.table_of(results(sync=80.0), TASK, STEPS, SEEDS)
-    assert table["sync"] == accuracy_runs.Best(BEST, [81.0, 82.0], 1024.0)
+    assert table["sync"] == accuracy_runs.Best(BEST, 50.0, [81.0, 82.0], 1024.0)
 
 
 def test_a_method_that_is_not_trained_wholly_is_no_row() -> None:
@@ -64,6 +66,33 @@ def test_rows_and_targets() -> None:
     )
     assert "| S-SGD, Int8, Fashion-MNIST | +1.00 worse | at most 0.3 than S-SGD | missed" in text
     assert "(1.00): LocalSGD 10 (4.50), DiLoCo 50 (4.00)." in text
+
+
+def test_outer_optimizers() -> None:
+    scores = {"alone": 70.0, "sync": 80.0, "local50": 74.0, "diloco50-0.7-0.5n": 75.0}
+    table = accuracy_runs.table_of(results(**scores), TASK, STEPS, SEEDS, scores)
+    *_, local, nesterov = outers.rows(TASK, table)
+    assert local == "| 1, momentum 0 | 50.00 | 75.50 (75.00 to 76.00) | 40 % | 0.05 |"
+    assert nesterov.startswith("| 0.7, Nesterov momentum 0.5 | 50.00 | 76.50 (")
+
+
+def test_a_job_trains_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many trainings are several jobs, of which each is kept."""
+    found, jobs = results(sync=80.0, alone=70.0), []
+
+    def trained(runs: Sequence[Run]) -> Results:
+        jobs.append([*runs])
+        return {run: found[run] for run in runs}
+
+    monkeypatch.setattr(accuracy_runs, "trained", trained)
+    monkeypatch.setattr(accuracy_runs, "OF_A_JOB", 5)
+    there = {run: result for run, result in found.items() if run.method == "sync"}
+    missing = [run for run in found if run.method == "alone"]
+    path = tmp_path / "kept.jsonl"
+    accuracy_runs.train_missing(there, path, [*found])
+    assert jobs == [missing[:5], missing[5:10], missing[10:]]
+    assert there == found
+    assert accuracy_runs.kept(path) == {run: found[run] for run in missing}
 
 
 def test_trainings_are_kept(tmp_path: Path) -> None:
