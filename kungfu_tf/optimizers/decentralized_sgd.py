@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -84,8 +85,14 @@ class PeriodicDecentralizedSGD(Periodic):
 
     def __init__(self, graph: Topology, every: int) -> None:
         super().__init__(Schedule(every))
-        self._every = every
         self._gossip = Gossip(graph)
+
+    @functools.cached_property
+    def state(self) -> tf.Module:
+        """The counters of steps and meetings."""
+        state = super().state
+        state.meetings = self._gossip.meetings
+        return state
 
     def after_step(self, variables: Sequence[Any]) -> Sequence[Any]:
         """Mixes the variables if it is time."""
@@ -94,8 +101,7 @@ class PeriodicDecentralizedSGD(Periodic):
     def meet(self, variables: Sequence[Any], samples: Any) -> list[Any]:
         """Returns the weighted sums, whatever the samples."""
         del samples
-        meeting = self.schedule.steps.read_value() // self._every
-        mixed = self._gossip.mixed(variables, meeting, f"{self.name}/model")
+        mixed = self._gossip.mixed(variables, f"{self.name}/model")
         return [tf.cast(m, v.dtype.base_dtype) for m, v in zip(mixed, variables, strict=True)]
 
 
@@ -135,8 +141,9 @@ def DecentralizedSGDOptimizer(  # noqa: N802 (as the other optimizers)
     keeps its own optimizer state.
 
     With `every` the models are mixed after that many steps, and nothing is sent between. W is then
-    the matrix for the meeting. Numbers of batches, callbacks that stop, steps without an update and
-    what `fit` asks in each step are as described at `LocalSGDOptimizer`.
+    the matrix for the meeting. Meetings count from 0, with that at the end of `fit`. Numbers of
+    batches, callbacks that stop, steps without an update and what `fit` asks in each step are as
+    described at `LocalSGDOptimizer`.
 
     It cannot be used with `kungfu-run -on-failure survive`.
 

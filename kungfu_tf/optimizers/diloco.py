@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -32,7 +33,7 @@ class DiLoCo(Streaming):
         compression: As for `Streaming`.
         merge: As for `Streaming`.
         island: As for `Streaming`.
-        gossip: The neighbours that meet, each peer with an anchor of its own; None: all meet.
+        gossip: The topology of those that meet, each with an anchor of its own; None: all meet.
     """
 
     no_graphs = (
@@ -47,13 +48,14 @@ class DiLoCo(Streaming):
         compression: Codec | None = None,
         merge: float = 0.0,
         island: Island | None = None,
-        gossip: Gossip | None = None,
+        gossip: Topology | None = None,
     ) -> None:
         super().__init__(fragments, compression, merge, island)
-        self.gossip = gossip
+        parts = range(fragments.count)
+        self._gossips = [] if gossip is None else [Gossip(gossip) for _ in parts]
         with tf.init_scope():
-            self.outers = [make_outer() for _ in range(fragments.count)]
-        self._outer_of: dict[Any, Any] = {}  # by references of anchors
+            self.outers = [make_outer() for _ in parts]
+        self._fragment_of: dict[Any, int] = {}  # by references of anchors
 
     def build(self, variables: Sequence[Any]) -> None:
         """Creates the anchors, and the state of the outer optimizers."""
@@ -61,13 +63,20 @@ class DiLoCo(Streaming):
         super().build(variables)
         if not is_new or not self.anchors:
             return
-        for outer, part in zip(self.outers, self._dealt, strict=True):
+        for number, part in enumerate(self._dealt):
             anchors = self._anchors_of(part)
-            self._outer_of.update((anchor.ref(), outer) for anchor in anchors)
+            self._fragment_of.update((anchor.ref(), number) for anchor in anchors)
             with tf.init_scope():
-                generations.build(outer, anchors)
+                generations.build(self.outers[number], anchors)
         states = [v for outer in self.outers for v in generations.variables_of(outer)]
         self.state.outer = [generations.native(v) for v in states]
+
+    @functools.cached_property
+    def state(self) -> tf.Module:
+        """As that of `Streaming`, with the meetings of neighbours."""
+        state = super().state
+        state.meetings = [gossip.meetings for gossip in self._gossips]
+        return state
 
     @property
     def own_variables(self) -> Sequence[Any]:
@@ -81,7 +90,7 @@ class DiLoCo(Streaming):
         return [v for v in super().variables if id(v) not in own]
 
     def _of_own_anchors(self) -> list[Any]:
-        if self.gossip is None:
+        if not self._gossips:
             return []
         return [*self.anchors, *getattr(self.state, "outer", []), self._has_begun.get()]
 
@@ -89,22 +98,22 @@ class DiLoCo(Streaming):
         """The means of all peers; or with neighbours θ − Σⱼ W[i, j]·vⱼ, by which anchors come
         together, too.
         """
-        if self.gossip is None:
+        if not self._gossips or not variables:
             return super().movements(variables, samples, name)
-        meeting = self.schedule.steps.read_value() // self.fragments.every
-        mixed = self.gossip.mixed(variables, meeting, f"{self.name}/{name}")
-        pairs = zip(self._anchors_of(variables), mixed, strict=True)
-        return [anchor - value for anchor, value in pairs]
+        anchors = self._anchors_of(variables)
+        gossip = self._gossips[self._fragment_of[anchors[0].ref()]]
+        mixed = gossip.mixed(variables, f"{self.name}/{name}")
+        return [anchor - value for anchor, value in zip(anchors, mixed, strict=True)]
 
     def evaluated(self, variable: Any) -> Any:
         """The anchor; or with neighbours None: the mean of the models."""
-        return super().evaluated(variable) if self.gossip is None else None
+        return None if self._gossips else super().evaluated(variable)
 
     def finish(self) -> None:
         """The last meeting. Neighbours then continue from the mean of all models."""
         super().finish()
         trained = list(self._trained.get().values())
-        if self.gossip is None or not trained:
+        if not self._gossips or not trained:
             return
         with groups.among(self.group):
             assign_means(trained, name=f"{self.name}/end")
@@ -114,7 +123,7 @@ class DiLoCo(Streaming):
         """Makes the outer step of a fragment."""
         if not anchors:
             return
-        outer = self._outer_of[anchors[0].ref()]
+        outer = self.outers[self._fragment_of[anchors[0].ref()]]
         outer.apply_gradients(list(zip(means, anchors, strict=True)))
 
 
@@ -203,6 +212,7 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
         vᵢ ← θᵢ
     ```
 
+    The meetings of a fragment count from 0, with those of `finish`, so each matrix has its turn.
     With many peers, or uneven ones, that is much less waiting. Samples do not count then. The mean
     of the models is evaluated and saved, and `finish` makes it the model of all. `BackupAndRestore`
     keeps each peer's anchor and outer state beside its model; if they are not found, all continue
@@ -338,8 +348,7 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
     def make() -> DiLoCo:
         times = Fragments(every, fragments, overlap)
         within = None if island is None else Island(island)
-        neighbors = None if gossip is None else Gossip(gossip)
-        return DiLoCo(make_outer, times, compression, merge if overlap else 0.0, within, neighbors)
+        return DiLoCo(make_outer, times, compression, merge if overlap else 0.0, within, gossip)
 
     wrapped = wrap(optimizer, make, group=group)
     return wrapped

@@ -53,6 +53,14 @@ MUTANTS = [
         test="tests/python/cluster/cases/optimizers/cases_streaming.py::np3",
     ),
     Mutant(
+        name="a-matrix-has-two-turns",
+        file="kungfu_tf/exchange/gossip.py",
+        text="tf.convert_to_tensor(self.meetings.assign_add(1)) - 1",
+        fault="tf.convert_to_tensor(self.meetings.assign_add(1)) // 2",
+        why="The cycle of a topology is not exact.",
+        test="tests/python/cluster/cases/optimizers/cases_gossip.py::np3",
+    ),
+    Mutant(
         name="sent-elements-are-kept",
         file="kungfu_tf/exchange/top_k.py",
         text="tf.tensor_scatter_nd_sub(wholes[i], places[:, tf.newaxis], elements)",

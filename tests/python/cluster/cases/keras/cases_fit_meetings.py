@@ -18,7 +18,7 @@ from support import operations_done, raised_by
 import kungfu_tf as kf
 from kungfu_tf import errors
 from kungfu_tf.keras.saving import algorithm_state
-from kungfu_tf.optimizers import DiLoCoOptimizer, LocalSGDOptimizer
+from kungfu_tf.optimizers import DecentralizedSGDOptimizer, DiLoCoOptimizer, LocalSGDOptimizer
 from kungfu_tf.upstream import generations
 
 JOBS = [
@@ -33,9 +33,9 @@ METHODS = {
     "local": LocalSGDOptimizer,
     "diloco": DiLoCoOptimizer,
     "gossip": functools.partial(DiLoCoOptimizer, gossip=kf.topology.random_matching(seed=3)),
+    "mixed": DecentralizedSGDOptimizer,
 }
 BOTH = ["local", "diloco"]
-ALL = ["local", "diloco", "gossip"]
 
 
 def wrapped(method, every, rate=0.1, **options):
@@ -327,7 +327,7 @@ class Interrupts(keras.callbacks.Callback):
             raise Interrupted
 
 
-@each(method=ALL)
+@each(method=["local", "diloco", "gossip", "mixed"])
 def case_a_resumed_training_is_that_of_an_uninterrupted_one(method):
     """If backups are made at meetings."""
     if not training.is_keras_3():

@@ -90,23 +90,30 @@ def case_as_in_numpy(name, style):
     assert (ahead, at_once) == ((STEPS, 2) if overlapped else (0, STEPS))
 
 
-def mixed_sometimes(graph, every):
-    """The weights of all peers, as the docstring has it, after 2 · every + 1 steps, and the end."""
-    weights = first_weights()
-    meetings = iter(range(3))
-    for step, (x, y) in enumerate(zip(*(part[: 2 * every + 1] for part in batches()), strict=True)):
+def mixed_sometimes(graph, every, ends):
+    """The number of a step, and the weights and meetings after it, as the docstring has it.
+
+    Args:
+        graph: The topology.
+        every: The steps between two meetings.
+        ends: The numbers of steps after which a training ends, and another one begins.
+    """
+    weights, meeting, met = first_weights(), 0, 0
+    for step, (x, y) in enumerate(zip(*batches(), strict=True), start=1):
         error = x @ weights[:, :, None] - y
         weights = weights - RATE * 2 * np.mean(error * x, axis=1)
-        if (step + 1) % every == 0:
-            weights = graph.at(next(meetings), kf.size()) @ weights
-    return weights, graph.at(next(meetings), kf.size()) @ weights
+        if step - met == every or step in ends:
+            weights = graph.at(meeting, kf.size()) @ weights
+            meeting, met = meeting + 1, step
+        yield step, weights, meeting
 
 
 @each(mode=["eager", "function"])
 def case_every(mode):
-    """Nothing is sent between; the end mixes once more."""
+    """Nothing is sent between. An end mixes once more, by the matrix that follows."""
+    every, ends = 3, (4, 5, 8, 10)  # between meetings, and at one
     variable = tf.Variable(first_weights()[kf.rank()][:, None])
-    optimizer = optimizers.DecentralizedSGDOptimizer(tf.keras.optimizers.SGD(RATE), every=3)
+    optimizer = optimizers.DecentralizedSGDOptimizer(tf.keras.optimizers.SGD(RATE), every=every)
 
     def step(x, y):
         with tf.GradientTape() as tape:
@@ -114,17 +121,18 @@ def case_every(mode):
         optimizer.apply_gradients([(tape.gradient(loss, variable), variable)])
 
     generations.build(optimizer, [variable])
-    run = tf.function(step) if mode == "function" else step
-    for x, y in zip(*(part[:7] for part in batches()), strict=True):
-        run(tf.constant(x[kf.rank()]), tf.constant(y[kf.rank()]))
-    expected, at_the_end = mixed_sometimes(topology.base_graph(), 3)
-    found = variable.numpy()[:, 0]
-    np.testing.assert_allclose(found, expected[kf.rank()], rtol=TOLERANCE, atol=TOLERANCE)
     [algorithm] = generations.algorithms_of(optimizer)
-    assert libraries.completed(f"{algorithm.name}/model") == (2 if kf.size() > 1 else 0)
-    algorithm.finish()
-    found = variable.numpy()[:, 0]
-    np.testing.assert_allclose(found, at_the_end[kf.rank()], rtol=TOLERANCE, atol=TOLERANCE)
+    run = tf.function(step) if mode == "function" else step
+    simulation = mixed_sometimes(topology.base_graph(), every, ends)
+    for x, y in zip(*(part[:14] for part in batches()), strict=True):
+        number, expected, meetings = next(simulation)
+        run(tf.constant(x[kf.rank()]), tf.constant(y[kf.rank()]))
+        if number in ends:
+            algorithm.finish()
+        found = variable.numpy()[:, 0]
+        np.testing.assert_allclose(found, expected[kf.rank()], rtol=TOLERANCE, atol=TOLERANCE)
+        done = libraries.completed(f"{algorithm.name}/model")
+        assert done == int(algorithm.state.meetings) == (meetings if kf.size() > 1 else 0), number
 
 
 def case_every_is_for_atc():

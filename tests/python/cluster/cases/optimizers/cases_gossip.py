@@ -47,6 +47,7 @@ class Simulation:
 
     def __init__(self, graph, fragments=1):
         self.graph, self.steps, self.begun = graph, 0, 0
+        self.met, self.meetings = [0] * fragments, [0] * fragments
         self.values = [np.stack([a] * kf.size()) for a in first()]
         self.anchors = [value.copy() for value in self.values]
         self.speeds = [np.zeros_like(v) for v in self.values]
@@ -59,22 +60,25 @@ class Simulation:
         for i, target in enumerate(of_step):
             self.speeds[i] = MOMENTUM * self.speeds[i] - RATE * np.tanh(self.values[i] - target)
             self.values[i] = self.values[i] + self.speeds[i]
-        for f, part in enumerate(self.parts):
-            if (self.steps + 1 - self.begun - f * EVERY // len(self.parts)) % EVERY == 0:
-                self.meet(part)
         self.steps += 1
+        for f in range(len(self.parts)):
+            if (self.steps - self.begun - f * EVERY // len(self.parts)) % EVERY == 0:
+                self.meet(f)
 
-    def meet(self, part):
-        matrix = self.graph.at(self.steps // EVERY, kf.size())
-        for i in part:
+    def meet(self, f):
+        matrix = self.graph.at(self.meetings[f], kf.size())
+        self.meetings[f] += 1
+        self.met[f] = self.steps
+        for i in self.parts[f]:
             movement = self.anchors[i] - np.tensordot(matrix, self.values[i], axes=1)
             self.outer_speeds[i] = OUTER_MOMENTUM * self.outer_speeds[i] - OUTER_RATE * movement
             self.anchors[i] = self.anchors[i] + self.outer_speeds[i]
             self.values[i] = self.anchors[i]
 
     def finish(self):
-        if (self.steps - self.begun) % EVERY:
-            self.meet(self.parts[0])
+        for f, met in enumerate(self.met):
+            if met != self.steps:
+                self.meet(f)
         self.begun = self.steps
         self.values = [np.stack([v.mean(axis=0)] * kf.size()) for v in self.values]
         self.anchors = [value.copy() for value in self.values]
@@ -118,19 +122,25 @@ def case_fragments():
         assert_same(variables, simulation, f"step {number}")
 
 
-def case_the_end():
-    """After a last meeting all continue from the mean of the models."""
+@each(fragments=[1, 2])
+def case_the_end(fragments):
+    """After a last meeting all continue from the mean of the models.
+
+    It may be between two meetings, or at one. Each has the matrix that follows the last one's.
+    """
     graph = GRAPHS["matching"]
-    optimizer, variables = wrapped(graph), variables_of()
-    step, simulation = step_of(optimizer, variables), Simulation(graph)
-    for number, of_step in enumerate(targets(20)):
+    optimizer, variables = wrapped(graph, fragments=fragments), variables_of()
+    step, simulation = step_of(optimizer, variables), Simulation(graph, fragments)
+    for number, of_step in enumerate(targets(20), start=1):
         step(mine(of_step))
         simulation.step(of_step)
-        if number in (9, 17):  # between meetings, and at one: the next ones count from the end
+        if number in (5, 6, 10, 14, 19):
             algorithm_of(optimizer).finish()
             simulation.finish()
             assert all(kf.ops.consensus(v) for v in variables)
         assert_same(variables, simulation, f"step {number}")
+    found = [int(n) for n in algorithm_of(optimizer).state.meetings]
+    assert found == (simulation.meetings if kf.size() > 1 else [0] * fragments)
 
 
 def case_peers_with_different_topologies():
