@@ -71,9 +71,9 @@ def test_rows_and_targets() -> None:
 def test_outer_optimizers() -> None:
     scores = {"alone": 70.0, "sync": 80.0, "local50": 74.0, "diloco50-0.7-0.5n": 75.0}
     table = accuracy_runs.table_of(results(**scores), TASK, STEPS, SEEDS, scores)
-    *_, local, nesterov = outers.rows(TASK, table)
-    assert local == "| 1, momentum 0 | 50.00 | 75.50 (75.00 to 76.00) | 40 % | 0.05 |"
-    assert nesterov.startswith("| 0.7, Nesterov momentum 0.5 | 50.00 | 76.50 (")
+    *_, nesterov, local = outers.rows(TASK, table, 1000)
+    assert local == "| 1, momentum 0 | 20 | 50.00 | 75.50 (75.00 to 76.00) | 40 % | 0.05 |"
+    assert nesterov.startswith("| 0.7, Nesterov momentum 0.5 | 20 | 50.00 | 76.50 (")
 
 
 def test_a_job_trains_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
