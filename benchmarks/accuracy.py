@@ -30,6 +30,7 @@ from accuracy_runs import (
     kept,
     recovered,
     runs_of,
+    show_rate,
     table_of,
     train_missing,
 )
@@ -64,6 +65,7 @@ TARGETS = [
     Target("images", "decentralized", most=0.2),
     *(Target(task, "local10", least=0.6) for task in TASKS),
     *(Target(task, "diloco50", least=0.35) for task in TASKS),
+    *(Target(task, "diloco50-1.0-0.5n", least=0.35) for task in TASKS),
     Target("novels", "diloco50-int8", most=0.005, other="diloco50"),
 ]
 
@@ -79,14 +81,13 @@ def rows(task: str, table: Table) -> Iterator[str]:
             beside = f"{TASKS[task].sign * gained(task, found, table[PLAIN]):+{form}}"
         if method not in (ALONE, PLAIN) and (share := recovered(task, table, method)) is not None:
             part = f"{100 * share:.0f} %"
-        edge = " (edge)" if found.rate in report.ends(TASKS[task].rates) else ""
         cells = (
             METHODS[method],
             report.show_mean(found.test, form),
             beside,
             part,
             f"{found.sent / KIB:.4g}" if method != ALONE else "0",
-            f"{found.rate:g}{edge}",
+            show_rate(task, found.rate),
         )
         yield "| " + " | ".join(cells) + " |"
 
@@ -131,7 +132,8 @@ def plot(results: Results, tables: dict[str, Table], steps: int, seeds: int) -> 
     """The score by learning rate, and by the bytes of a step. A method has one colour."""
     figure = Figure(figsize=(11, 8), layout="constrained")
     panels = figure.subplots(len(TASKS), 2, squeeze=False)
-    colors = dict(zip(METHODS, colormaps["tab20"].colors, strict=False))
+    palette = [*colormaps["tab20"].colors, *colormaps["tab20b"].colors]
+    colors = dict(zip(METHODS, palette, strict=False))
     for (left, right), (name, table) in zip(panels, tables.items(), strict=True):
         task = TASKS[name]
         for method, found in table.items():
@@ -167,7 +169,9 @@ def body(results: Results, tables: dict[str, Table], steps: int, seeds: int) -> 
         f"{PEERS} peers with equal shards, {steps} steps, a rate that falls along a cosine. Each "
         "method has that rate which is best for it by the mean of "
         f"{seeds} seeds on samples that are neither trained with nor shown. Beside it stands "
-        "whether it is at the edge of what was tried. What else methods have is at its default. "
+        "whether it is at the edge of what was tried. What else methods have is at its default; "
+        "'outer 1 / 0.5' is an outer optimizer SGD with rate 1 and Nesterov momentum 0.5, which "
+        "the last section chooses. "
         "One peer is the mean of four, each of which trains with its shard alone, as many steps. "
         "'Recovered' is a method's part of what lies between one peer and S-SGD. Bytes are the "
         "core's count, headers included. Trained at "

@@ -31,6 +31,9 @@ METHODS = {
     "diloco10": "DiLoCo 10",
     "diloco20": "DiLoCo 20",
     "diloco50": "DiLoCo 50",
+    "diloco10-1.0-0.5n": "DiLoCo 10, outer 1 / 0.5",
+    "diloco20-1.0-0.5n": "DiLoCo 20, outer 1 / 0.5",
+    "diloco50-1.0-0.5n": "DiLoCo 50, outer 1 / 0.5",
     "diloco50-int8": "DiLoCo 50, Int8",
     "diloco50-int4": "DiLoCo 50, Int4",
     "decentralized": "one neighbour (base graph)",
@@ -169,6 +172,11 @@ def kept(path: Path) -> Results:
     lines = path.read_text().splitlines() if path.exists() else []
     pairs = (json.loads(line) for line in lines)
     return {Run(*run): Result(*result) for run, result in pairs}
+
+
+def show_rate(task: str, rate: float) -> str:
+    """With a mark if it is at the edge of those that were tried."""
+    return f"{rate:g}{' (edge)' if rate in report.ends(TASKS[task].rates) else ''}"
 
 
 def keep(path: Path, results: Results) -> None:

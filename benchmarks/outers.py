@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import report
-from accuracy_runs import ALONE, PLAIN, TASKS, Results, Table, recovered, table_of
+from accuracy_runs import ALONE, PLAIN, TASKS, Results, Table, recovered, show_rate, table_of
 
 
 class Outer(NamedTuple):
@@ -87,6 +87,6 @@ def rows(task: str, table: Table, steps: int) -> Iterator[str]:
             f"{found.validation:{form}}",
             report.show_mean(found.test, form),
             "" if share is None else f"{100 * share:.0f} %",
-            f"{found.rate:g}",
+            show_rate(task, found.rate),
         )
         yield "| " + " | ".join(cells) + " |"
