@@ -4,9 +4,9 @@ Writes `results/accuracy.md` and `results/accuracy.png`.
 
     python benchmarks/accuracy.py [--only METHOD...] [--seeds 3] [--steps 1000] [--results DIR]
 
-Two tasks: Fashion-MNIST, and the next character of Jane Austen's novels. That takes an hour on two
-cores: trainings are kept in results/accuracy.jsonl, and those that stand there are not repeated:
-remove it to train anew. So it may be ended, and called again.
+Two tasks: Fashion-MNIST, and the next character of Jane Austen's novels. That takes an hour and a
+half on two cores: trainings are kept in results/accuracy.jsonl, and those that stand there are not
+repeated: remove it to train anew. So it may be ended, and called again.
 """
 
 from __future__ import annotations
@@ -159,7 +159,9 @@ def plot(results: Results, tables: dict[str, Table], steps: int, seeds: int) -> 
             left.set_ylim(sorted((worse - (better - worse), better + (better - worse) / 3)))
         for axes in (left, right):
             axes.grid(alpha=0.3)
-    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    labels = [left.get_legend_handles_labels() for left, _ in panels]
+    lines = {label: line for pair in labels for line, label in zip(*pair, strict=True)}
+    figure.legend([*lines.values()], [*lines], loc="outside lower center", ncols=4)
     return figure
 
 
