@@ -1,5 +1,6 @@
 #include "ops/transport/event_loop.h"
 
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -269,12 +270,13 @@ template <typename Until>
 void EventLoop::Rounds(const Until& until, Deadline last, const Patience& patience) {
   const auto looks = std::chrono::duration_cast<Clock::duration>(pollables_.empty() ? Seconds(0) : patience.looks);
   const auto stays = std::chrono::duration_cast<Clock::duration>(patience.stays);
+  const int most = patience.SharesCores() ? 1 : kLooks;
   bool idle = false;
   for (Deadline now = Clock::now(), end = now + looks, stays_until = now + stays;; now = Clock::now()) {
     now_ = now;
     bool any = RunTimers(now);
     // It takes as long to read the clock as to look around.
-    for (int i = 0; i == 0 || (i < kLooks && !any); ++i) {
+    for (int i = 0; i == 0 || (i < most && !any); ++i) {
       if (i > 0) PauseCore();
       const bool found = Round();
       if (found && idle) lookout_.Found();
@@ -287,7 +289,12 @@ void EventLoop::Rounds(const Until& until, Deadline last, const Patience& patien
       stays_until = now + stays;
     }
     if (now >= last || (idle && now >= end)) return;
-    if (idle && now >= stays_until) lookout_.GiveWay();
+    if (!idle || now < stays_until) continue;
+    if (patience.SharesCores()) {
+      sched_yield();
+    } else {
+      lookout_.GiveWay();
+    }
   }
 }
 

@@ -1,6 +1,8 @@
 #include "ops/transport/event_loop.h"
 
+#include <sched.h>
 #include <sys/epoll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
@@ -11,6 +13,18 @@
 
 #include "tests/cpp/testing.h"
 #include "tests/cpp/transport/harness.h"
+
+namespace {
+
+thread_local int yields = 0;
+
+}  // namespace
+
+// In place of the system's, which tells nobody how often it was called.
+int sched_yield() noexcept {
+  ++yields;
+  return static_cast<int>(syscall(SYS_sched_yield));
+}
 
 namespace kungfu {
 namespace {
@@ -403,6 +417,27 @@ KF_TEST(EventLoop, WhoHelpsForAMomentLeavesWhereCoresAreScarce) {
   }
   EXPECT_LE(polls_of(Seconds(60)), kMany);
   RunOnLoop(loop.get(), [&] { loop->RemovePollableOnLoop(&nothing); });
+}
+
+// The process that is awaited may need this very core.
+KF_TEST(EventLoop, WhoSharesCoresGivesThemAwayAfterEachLook) {
+  constexpr int kMany = 1000;
+  for (const Seconds stays : {Seconds(0), Seconds(1000)}) {
+    const std::unique_ptr<EventLoop> loop = NewLoopThatLooks({Seconds(1000), stays});
+    Nothing nothing;
+    RunOnLoop(loop.get(), [&] { loop->AddPollableOnLoop(&nothing); });
+    do {  // the own thread may be at work
+      nothing.polls = 0;
+      yields = 0;
+      loop->Help([] {}, [&] { return nothing.polls > kMany; }, std::nullopt);
+    } while (nothing.polls <= kMany);
+    if (stays.count() > 0) {
+      EXPECT_EQ(yields, 0);
+    } else {
+      EXPECT_GE(yields, kMany / 2);
+    }
+    RunOnLoop(loop.get(), [&] { loop->RemovePollableOnLoop(&nothing); });
+  }
 }
 
 }  // namespace

@@ -45,4 +45,12 @@ MUTANTS = [
         why="What was not read is written over.",
         test="transport_test Ring.",
     ),
+    Mutant(
+        name="a-core-is-shared-late",
+        file="ops/transport/event_loop.cc",
+        text="const int most = patience.SharesCores() ? 1 : kLooks;",
+        fault="const int most = kLooks;",
+        why="Where peers outnumber cores each keeps its core from the one that it waits for.",
+        test="transport_test EventLoop.",
+    ),
 ]
