@@ -116,6 +116,14 @@ MUTANTS = [
         test="collective_test Prepared.",
     ),
     Mutant(
+        name="a-note-takes-memory",
+        file="ops/collective/notes.cc",
+        text="note.step = step;",
+        fault="note.step = *std::make_unique<uint64_t>(step);",
+        why="A repeated sum of a few bytes allocates again.",
+        test="collective_test Allocations.",
+    ),
+    Mutant(
         name="who-has-left-is-missed-by-all",
         file="ops/collective/session.cc",
         text="if (ArePartners(operation, rank_, rank)) return why;",
