@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from measure import Figures
-from systems import CORES, ROOT
+from systems import CORES, ROOT, vectors
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,9 +91,7 @@ def _vectors() -> str:
     told = os.environ.get("KUNGFU_SIMD", "auto")
     if told != "auto":
         return told
-    flags = set(Path("/proc/cpuinfo").read_text().split())
-    wide = {"avx512_vbmi2": "avx512", "avx2": "avx2"}
-    return next((name for flag, name in wide.items() if flag in flags), "baseline")
+    return ["baseline", *vectors()][-1]
 
 
 def show_key(key: str) -> str:

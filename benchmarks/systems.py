@@ -27,8 +27,18 @@ MULTI_WORKER = "MultiWorkerMirrored RING"
 OPEN_MPI = "Open MPI"
 MPICH = "MPICH"
 GLOO = "PyTorch gloo"
+SHARED = "core, shared memory"
+ORDINARY = "core, ordinary memory"
 CORE_HOSTS = "core, two hosts"
 GLOO_HOSTS = f"{GLOO}, two hosts"
+
+
+def vectors() -> list[str]:
+    """The core's loops for this processor's vector instructions; it takes the last, the widest."""
+    flags = set(Path("/proc/cpuinfo").read_text().split())
+    widths = {"avx2": "avx2", "avx512": "avx512_vbmi2"}
+    return [name for name, flag in widths.items() if flag in flags]
+
 
 # What a machine may lack, by what it takes to have it.
 TAKES = {
@@ -84,8 +94,8 @@ def by_kungfu_run(peers: int) -> list[str]:
 def _core() -> list[System]:
     program = str(BINARIES / "benchmark_core")
     return [
-        System("core, shared memory", by_kungfu_run, _of_arrays(program, "shared")),
-        System("core, ordinary memory", by_kungfu_run, _of_arrays(program, "ordinary")),
+        System(SHARED, by_kungfu_run, _of_arrays(program, "shared")),
+        System(ORDINARY, by_kungfu_run, _of_arrays(program, "ordinary")),
         *(
             System(
                 f"core, {name}",

@@ -10,6 +10,8 @@ the interval of a ratio has the bound within it the target is undecided: more ro
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -24,11 +26,17 @@ from verdict import Finding, Verdict
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = [str(size) for size in (4, 64 * KIB, MIB, 16 * MIB, 100 * MIB)]
-SHARED, ORDINARY, HOSTS = "core, shared memory", "core, ordinary memory", systems.CORE_HOSTS
+SHARED, ORDINARY, HOSTS = systems.SHARED, systems.ORDINARY, systems.CORE_HOSTS
 ZERO_COPY, COPY_IN = "limit: memory, zero-copy", "limit: memory, copy-in"
 MANY, ALONE, IN_STEP = "core, many", "each alone, TF 2.21", "each alone, in step, TF 2.21"
+NARROWER = systems.vectors()[:-1]  # vectors that the core would take on other processors
 # At least, of what differs most from minute to minute, and from start to start.
 ROUNDS, STARTS = 9, 15
+
+
+def with_vectors(name: str, vectors: str) -> str:
+    """The name of a system, with the vector instructions that it is told to take."""
+    return f"{name}, {vectors}"
 
 
 Judge = Callable[["Measured"], Finding]
@@ -128,6 +136,17 @@ def beside(judge: Judge, other: Judge) -> Judge:
     return both
 
 
+def beyond(kind: str, peers: int, ours: str, plain: str, key: str) -> Judge:
+    """Tells the seconds that ours takes beyond the plain one, which no machine shares."""
+
+    def judge(measured: Measured) -> Finding:
+        rounds = (measured.rounds_of(kind, peers, name, key) for name in (ours, plain))
+        seconds = statistics.median(a - b for a, b in zip(*rounds, strict=True))
+        return Finding(f"{report.show_seconds(seconds)} beyond {plain}", Verdict.UNDECIDED)
+
+    return judge
+
+
 def grows(kind: str, peers: tuple[int, int], ours: str, key: str, factor: float) -> Judge:
     """With more peers ours takes at most `factor` times what it takes with fewer."""
 
@@ -180,10 +199,32 @@ TARGETS = [
         "≤ 1.3 × the copy-in limit",
         at_most("sums", 2, ORDINARY, [COPY_IN], SIZES[1:], 1.3),
     ),
+    *(
+        Target(
+            f"core, 2 processes, {words}, with {vectors}",
+            f"≤ {factor} × the {limit} limit",
+            at_most(
+                "sums", 2, with_vectors(ours, vectors), [f"limit: memory, {limit}"], sizes, factor
+            ),
+        )
+        for vectors in NARROWER
+        for words, ours, limit, sizes, factor in (
+            ("1 MiB to 100 MiB, buffers in mapped memory", SHARED, "zero-copy", SIZES[2:], 1.5),
+            ("64 KiB to 100 MiB, ordinary buffers", ORDINARY, "copy-in", SIZES[1:], 1.3),
+        )
+    ),
     Target(
         "core, 2 processes, 4 B",
         "≤ 3 × Open MPI",
         at_most("sums", 2, ORDINARY, [systems.OPEN_MPI], ["4"], 3),
+    ),
+    *(
+        Target(
+            f"core, {peers} processes, 4 B",
+            "≤ 1.5 × Open MPI",
+            at_most("sums", peers, SHARED, [systems.OPEN_MPI], ["4"], 1.5),
+        )
+        for peers in (4, 8)
     ),
     Target(
         "core, 4 processes, 64 KiB to 100 MiB, buffers in mapped memory",
@@ -208,7 +249,10 @@ TARGETS = [
     Target(
         "tf.function, 4 B in a loop, 2 processes",
         "≤ 2 × an identity in the same loop",
-        at_most("loop", 2, systems.OURS, [ALONE], ["4"], 2),
+        beside(
+            at_most("loop", 2, systems.OURS, [ALONE], ["4"], 2),
+            beyond("loop", 2, systems.OURS, ALONE, "4"),
+        ),
     ),
     Target(
         "Keras fit, 2 processes",
@@ -217,6 +261,11 @@ TARGETS = [
             at_most("fit", 2, systems.OURS, [IN_STEP], ["step"], 1.02),
             at_most("fit", 2, systems.OURS, [ALONE], ["step"], 1.02),
         ),
+    ),
+    Target(
+        "Keras fit, 4 processes, TF 2.15",
+        "≤ 0.9 × Horovod (Open MPI)",
+        at_most("fit", 4, systems.OURS_2_15, [systems.HOROVOD_MPI], ["step"], 0.9),
     ),
     Target(
         "Keras fit, 1 process",
@@ -241,6 +290,12 @@ TARGETS = [
 ]
 
 
+def of_vectors(system: System, vectors: str) -> System:
+    """One of the core, with the loops of these vector instructions."""
+    environ = {**system.environ, "KUNGFU_SIMD": vectors}
+    return dataclasses.replace(system, name=with_vectors(system.name, vectors), environ=environ)
+
+
 def judged(targets: Sequence[Target], measured: Measured) -> Iterator[tuple[Target, Finding]]:
     """What was not measured falls short."""
     for target in targets:
@@ -254,17 +309,23 @@ def main() -> None:
     options = report.parser(__doc__, rounds=5).parse_args()
     here = systems.installed()
     require(here.values())
+    by_vectors = itertools.product((SHARED, ORDINARY), NARROWER)
+    narrower = [of_vectors(here[name], vectors) for name, vectors in by_vectors]
+    here |= {system.name: system for system in narrower}
     measured = Measured(here, options.rounds)
-    core = [*MPI, SHARED, ZERO_COPY, ORDINARY, COPY_IN, HOSTS, systems.GLOO_HOSTS]
+    beside_limits = [SHARED, ZERO_COPY, ORDINARY, COPY_IN, *(system.name for system in narrower)]
+    core = [*MPI, *beside_limits, HOSTS, systems.GLOO_HOSTS]
     measured.take("sums", 2, core, SIZES, rounds=ROUNDS)
-    measured.take("sums", 4, [SHARED, systems.OPEN_MPI], SIZES)
+    measured.take("sums", 4, [SHARED, systems.OPEN_MPI], SIZES, rounds=ROUNDS)
+    measured.take("sums", 8, [SHARED, systems.OPEN_MPI], SIZES[:1], rounds=ROUNDS)
     in_tensorflow = [systems.OURS, systems.HOROVOD_MPI]
     measured.take("gradients", 2, in_tensorflow, RESNET)
     measured.take("gradients", 4, in_tensorflow, RESNET)
     measured.take("loop", 2, [systems.OURS, ALONE], ["4"], rounds=ROUNDS)
     fits = [systems.OURS, ALONE]
-    measured.take("fit", 2, [*fits, IN_STEP], ["9"], rounds=STARTS)
-    measured.take("fit", 1, fits, ["9"], rounds=STARTS)
+    measured.take("fit", 2, [*fits, IN_STEP], ["6"], rounds=STARTS)
+    measured.take("fit", 4, [systems.OURS_2_15, systems.HOROVOD_MPI], ["4"])
+    measured.take("fit", 1, fits, ["6"], rounds=STARTS)
     for processes in (64, 256):
         measured.take("many", processes, [MANY], [])
     measured.take("memory", 2, fits, ["10"])
