@@ -144,7 +144,7 @@ class _JobRun:
             gpus,
             options,
             config_token=self._given.config_token,
-            cores=binding.cores,
+            binding=binding,
             inherited=self._inherited,
             restarts=detection.restarts(environ) + self._restarts,
             recoveries=self._recoveries,

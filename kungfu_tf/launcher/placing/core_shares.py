@@ -3,6 +3,10 @@
 Otherwise every peer would start as many threads as the host has cores, and they would take turns.
 The system might also put a thread on the core of another peer. Both peers would then wait for each
 other, and so would all peers, although a core is free.
+
+Where peers outnumber cores each core has equally many of them, if that is possible. The system
+would move them about, and some would share a core with more others than the rest: all wait for the
+slowest.
 """
 
 import os
@@ -32,6 +36,32 @@ class Cores(NamedTuple):
     number: int
 
 
+class Binding(NamedTuple):
+    """The cores that each peer is bound to.
+
+    Attributes:
+        cores: By local rank; empty if the peers are not bound.
+        why_not: For the user, the reason if they are not.
+        sharers: The number of peers on each core.
+    """
+
+    cores: Sequence[frozenset[int]]
+    why_not: str = ""
+    sharers: int = 1
+
+    @property
+    def is_own(self) -> bool:
+        """Whether each peer has cores that no other peer uses."""
+        return bool(self.cores) and self.sharers == 1
+
+    def of_peer(self, local_rank: int) -> frozenset[int] | None:
+        """The cores that a peer stays on; None: it may run on any."""
+        return self.cores[local_rank] if self.cores else None
+
+
+UNBOUND = Binding(())
+
+
 def cores() -> Cores:
     """The cores of this machine that this process may use."""
     ids = sorted(os.sched_getaffinity(0), key=_place)
@@ -46,22 +76,11 @@ def shared_by(peers: int, environ: Mapping[str, str]) -> dict[str, str]:
     return {name: str(number) for name, number in wanted.items() if name not in environ}
 
 
-class Binding(NamedTuple):
-    """The cores that each peer is bound to.
-
-    Attributes:
-        cores: By local rank; empty if the peers are not bound.
-        why_not: For the user, the reason if they are not.
-    """
-
-    cores: Sequence[frozenset[int]]
-    why_not: str = ""
-
-
 def bound(peers: int, environ: Mapping[str, str], *, may_change: bool = False) -> Binding:
-    """Binds each peer to cores, if there are enough and the user has not objected.
+    """Binds each peer to cores, if these can be divided evenly and the user has not objected.
 
-    All peers may also use the cores that remain.
+    All peers may also use the cores that remain. Where peers outnumber cores, neighbouring ranks
+    are on different ones: spare peers, which wait, are the last ranks.
 
     Args:
         peers: The number of peers on this host.
@@ -71,7 +90,11 @@ def bound(peers: int, environ: Mapping[str, str], *, may_change: bool = False) -
     available = cores()
     if why_not := _why_unbound(peers, environ, available, may_change):
         return Binding((), why_not)
-    mine, share = available.ids, available.number // peers
+    mine = available.ids
+    if peers > len(mine):
+        shared = [frozenset([mine[i % len(mine)]]) for i in range(peers)]
+        return Binding(shared, sharers=peers // len(mine))
+    share = available.number // peers
     rest = mine[share * peers :]
     return Binding([frozenset([*mine[share * i : share * (i + 1)], *rest]) for i in range(peers)])
 
@@ -86,13 +109,13 @@ def _why_unbound(peers: int, environ: Mapping[str, str], available: Cores, may_c
         return "KUNGFU_BIND_TO is none"
     if number < len(mine):  # what is used on one core stops another
         return f"a quota leaves {number} of {len(mine)}"
-    if peers > number:
+    if peers > number and peers % number != 0:
         return f"there are {peers} peers"
     for name in BINDING:
         if name in environ:
             return f"you have set {name}"
     # A peer with more threads than cores is meant to run on other cores, too.
-    for name, most in _threads(number // peers).items():
+    for name, most in _threads(max(1, number // peers)).items():
         if name in environ and not 1 <= _number(environ[name]) <= most:
             least = "" if most == 1 else "1 to "
             return f"you have set {name}={environ[name]}, and not {least}{most}"
@@ -105,7 +128,9 @@ def describe(variables: Mapping[str, str], binding: Binding) -> str:
     listed = ", ".join(f"{name}={value}" for name, value in variables.items())
     parts = [f"each gets {listed}, unless you set these variables"] if variables else []
     if binding.cores:
-        parts.append("each stays on its own cores, unless KUNGFU_BIND_TO is none")
+        shared = f"a core with {plural(binding.sharers - 1, 'other')}"
+        where = "its own cores" if binding.is_own else shared
+        parts.append(f"each stays on {where}, unless KUNGFU_BIND_TO is none")
     else:
         parts.append(f"they are bound to no cores: {binding.why_not}")
     return f"the peers share {plural(number, 'core')}: {'; '.join(parts)}"

@@ -50,7 +50,7 @@ class Children:
             peer,
             job.options.command,
             env,
-            cores=job.cores[peer.local_rank] if job.cores else None,
+            cores=job.binding.of_peer(peer.local_rank),
             descriptors=self._descriptors,
             inherited=job.inherited,
         )

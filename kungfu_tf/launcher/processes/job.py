@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kungfu_tf.launcher.options.command_line import Options
 from kungfu_tf.launcher.placing.cluster import Cluster
+from kungfu_tf.launcher.placing.core_shares import UNBOUND, Binding
 from kungfu_tf.launcher.placing.gpu_placement import Placement
 from kungfu_tf.launcher.processes.run_directory import RunDirectory
 from kungfu_tf.links.credentials import Credentials
@@ -26,7 +27,7 @@ class Job:
         placement: The GPU of each peer.
         options: The options of the command line.
         config_token: The user's token for a config server.
-        cores: The cores that each peer stays on, by local rank; empty: peers run on any.
+        binding: The cores that each peer stays on.
         inherited: Descriptors that each peer inherits.
         restarts: How often the job was started anew.
         recoveries: How often of these after a failure.
@@ -42,7 +43,7 @@ class Job:
     placement: Placement
     options: Options
     config_token: Secret | None = None
-    cores: Sequence[frozenset[int]] = ()
+    binding: Binding = UNBOUND
     inherited: Sequence[int] = ()
     restarts: int = 0
     recoveries: int = 0

@@ -54,7 +54,7 @@ def of_peer(peer: Peer, job: Job, environ: Mapping[str, str]) -> dict[str, str]:
         KUNGFU_SOCKET_DIR=job.directory.path,
         KUNGFU_CONTROL=job.directory.control,
         KUNGFU_STRATEGY=options.strategy or environ.get("KUNGFU_STRATEGY") or "AUTO",
-        KUNGFU_OWN_CORES="1" if job.cores else "0",
+        KUNGFU_OWN_CORES="1" if job.binding.is_own else "0",
     )
     local = [other for other in job.cluster.peers if other.address == peer.address]
     result.update(told_to_others(peer.rank, len(job.cluster.peers), peer.local_rank, len(local)))

@@ -44,6 +44,9 @@ def test_what_is_told() -> None:
         f": each gets A=1, unless you set these variables; {own}"
     )
     assert core_shares.describe({}, bound).endswith(f": {own}")
+    shared = "each stays on a core with 3 others, unless KUNGFU_BIND_TO is none"
+    four = Binding([frozenset({0})] * 4, sharers=4)
+    assert core_shares.describe({}, four).endswith(f": {shared}")
     assert core_shares.describe({}, unbound).endswith(
         ": they are bound to no cores: there are 8 peers"
     )
@@ -69,6 +72,8 @@ def test_a_quota_is_shared_and_nobody_is_bound(
         (2, 1, []),
         (2, 2, [{0}, {1}]),
         (2, 3, []),
+        (2, 4, [{0}, {1}, {0}, {1}]),
+        (2, 6, [{0}, {1}] * 3),
         (8, 3, [{0, 1, 6, 7}, {2, 3, 6, 7}, {4, 5, 6, 7}]),
     ],
 )
@@ -156,3 +161,18 @@ def test_peers_stay_on_their_cores(
     is_bound &= core_shares.cores().number == len(mine) > 1
     assert (first != second) == is_bound
     assert [line[-1] for line in said] == [str(int(is_bound))] * 2
+
+
+def test_peers_that_share_a_core_have_none_of_their_own() -> None:
+    core = min(os.sched_getaffinity(0))
+    program = "import os; print(*os.sched_getaffinity(0), os.environ['KUNGFU_OWN_CORES'])"
+    command = [sys.executable, "-m", "kungfu_tf.launcher", "-np", "2"]
+    ended = subprocess.run(
+        [*command, sys.executable, "-c", program],
+        preexec_fn=lambda: os.sched_setaffinity(0, {core}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert [line.split()[1:] for line in ended.stdout.splitlines()] == [[str(core), "0"]] * 2
