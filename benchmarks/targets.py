@@ -309,8 +309,8 @@ def main() -> None:
     options = report.parser(__doc__, rounds=5).parse_args()
     here = systems.installed()
     require(here.values())
-    by_vectors = itertools.product((SHARED, ORDINARY), NARROWER)
-    narrower = [of_vectors(here[name], vectors) for name, vectors in by_vectors]
+    cores = [here[name] for name in (SHARED, ORDINARY) if name in here]
+    narrower = [of_vectors(*one) for one in itertools.product(cores, NARROWER)]
     here |= {system.name: system for system in narrower}
     measured = Measured(here, options.rounds)
     beside_limits = [SHARED, ZERO_COPY, ORDINARY, COPY_IN, *(system.name for system in narrower)]
