@@ -27,7 +27,7 @@ help:
 	@echo 'make lint     ruff, mypy, clang-format, thread-safety analysis, deprecated calls of TensorFlow'
 	@echo 'make docs     the documentation, into build/docs; make docs-serve shows it on http://127.0.0.1:8000'
 	@echo 'make bench    the speed of the all-reduce on this machine, beside others that make bench-peers installs'
-	@echo 'make bench-counts  the instructions, allocations and system calls of one sum'
+	@echo 'make bench-counts  what one sum, and a step of fit, make a process do'
 	@echo 'make bench-growth  connections, memory and time of the core with 2 to 512 processes'
 	@echo 'make bench-targets  what we mean to reach, and whether we do'
 	@echo 'make bench-programs  the compiled programs that the scripts in benchmarks/ call'
@@ -379,15 +379,14 @@ bench-targets: bench-programs
 	@$(TF_2_21)/bin/python benchmarks/targets.py $(BENCH_ARGS)
 
 # Debian has both in packages of their names: valgrind and strace.
-bench-counts: core
-	@$(cmake) --build build/core --target benchmark_counts
+bench-counts: bench-programs
 	@$(TF_2_21)/bin/python benchmarks/counts.py $(BENCH_ARGS)
 
 bench-growth: bench-programs
 	@$(TF_2_21)/bin/python benchmarks/growth.py $(BENCH_ARGS)
 
 bench-programs: build $(TF_2_21)/.bench-ready
-	@$(cmake) --build build/core --target benchmark_core benchmark_limits benchmark_loopback benchmark_many
+	@$(cmake) --build build/core --target benchmark_core benchmark_counts benchmark_counting benchmark_limits benchmark_loopback benchmark_many
 
 $(TF_2_21)/.bench-ready: requirements/bench.txt $(TF_2_21)/.ready
 	$(pip_install) -r $<

@@ -72,9 +72,7 @@ def of_tree(system: System, tree: Path, name: str) -> System:
         return word.replace(binaries, str(tree / systems.BINARIES.relative_to(systems.ROOT)))
 
     programs = {kind: [moved(word) for word in words] for kind, words in system.programs.items()}
-    here, *others = environment(1)["PYTHONPATH"].split(":")
-    assert here == str(systems.ROOT)
-    environ = {**system.environ, "PYTHONPATH": ":".join([str(tree), *others])}
+    environ = {**system.environ, "PYTHONPATH": environment(1, tree)["PYTHONPATH"]}
     return dataclasses.replace(system, name=name, start=start, programs=programs, environ=environ)
 
 

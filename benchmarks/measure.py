@@ -23,11 +23,16 @@ class Failed(Exception):
     """A program did not report: what it printed."""
 
 
-def environment(threads: int) -> dict[str, str]:
-    """For a process that is measured, with so many threads for an operation of TensorFlow."""
+def environment(threads: int, tree: Path = ROOT) -> dict[str, str]:
+    """For a process that is measured.
+
+    Args:
+        threads: For an operation of TensorFlow.
+        tree: The checkout whose package it imports.
+    """
     return {
         **os.environ,
-        "PYTHONPATH": f"{ROOT}:{ROOT / 'benchmarks' / 'programs'}:{ROOT / 'examples'}",
+        "PYTHONPATH": f"{tree}:{ROOT / 'benchmarks' / 'programs'}:{ROOT / 'examples'}",
         "CUDA_VISIBLE_DEVICES": "",
         "OMP_NUM_THREADS": "1",
         "TF_NUM_INTRAOP_THREADS": str(threads),

@@ -2,12 +2,12 @@
 //
 //   benchmark_counts REPORT REPETITIONS BYTES shared|ordinary [TOOL...]
 //
-// Rank 0 runs under TOOL, which counts what it does in `Repeat`, and writes to REPORT "allocations NUMBER", those of
-// one sum, in all its threads. Its peer is as fast as can be: so rank 0 never waits for it.
+// Rank 0 runs under TOOL, which counts what it does in `Repeat`. With counting.h it counts itself, in all its threads,
+// and writes "KEY NUMBER" of one sum to REPORT. Its peer is as fast as can be: so rank 0 never waits for it.
 
+#include <dlfcn.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -16,27 +16,30 @@
 #include <vector>
 
 #include "benchmarks/programs/checked_sum.h"
+#include "benchmarks/programs/counting.h"
 #include "ops/c_api/kungfu.h"
 
 namespace {
-
-std::atomic<uint64_t> allocations{0};
 
 bool IsFirst() {
   const char *const self = std::getenv("KUNGFU_SELF"), *const peers = std::getenv("KUNGFU_PEERS");
   return self != nullptr && peers != nullptr && std::string(peers).rfind(std::string(self) + ",", 0) == 0;
 }
 
+struct Now {
+  Now() {
+    if (auto* const count = reinterpret_cast<decltype(&benchmark_count)>(dlsym(RTLD_DEFAULT, "benchmark_count"))) {
+      count(&counted);
+    }
+    kungfu_get_statistics(&statistics);
+  }
+  Counted counted{};
+  kungfu_statistics statistics{};
+};
+
 }  // namespace
 
 extern "C" {
-
-void* __libc_malloc(size_t size);
-
-void* malloc(size_t size) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  return __libc_malloc(size);
-}
 
 // A function of its own, whose cost callgrind can tell.
 __attribute__((noinline)) void Repeat(const kungfu_span* span, int times) {
@@ -64,9 +67,19 @@ int main(int argc, char** argv) {
   Verify({span});
   std::memset(memory, 0, bytes);
   for (int i = 0; i < 20; ++i) AllReduce(&span, 1, KUNGFU_FLOAT32, KUNGFU_SUM);
-  const uint64_t before = allocations;
+  const Now before;
   Repeat(&span, repetitions);
-  const double mean = static_cast<double>(allocations - before) / repetitions;
-  if (kungfu_rank() == 0) std::ofstream(argv[1]) << "allocations " << mean << '\n';
+  const Now after;
+  if (kungfu_rank() == 0) {
+    std::ofstream report(argv[1]);
+    const auto tell = [&](const char* key, uint64_t from, uint64_t to) {
+      report << key << ' ' << static_cast<double>(to - from) / repetitions << '\n';
+    };
+    tell("allocations", before.counted.allocations, after.counted.allocations);
+    tell("clock_reads", before.counted.clock_reads, after.counted.clock_reads);
+    tell("context_switches", before.counted.context_switches, after.counted.context_switches);
+    tell("copied", before.counted.copied, after.counted.copied);
+    tell("sent", before.statistics.bytes_sent, after.statistics.bytes_sent);
+  }
   return kungfu_shutdown();
 }

@@ -19,7 +19,6 @@ from epoch_clock import Clock
 
 BATCH, STEPS = 32, 60
 keras = tf.keras
-system = importlib.import_module(f"adapters.{sys.argv[1]}")
 
 
 def network() -> Any:
@@ -38,8 +37,8 @@ def network() -> Any:
     )
 
 
-def main() -> None:
-    report, epochs = Path(sys.argv[2]), int(sys.argv[3])
+def train(system: Any, epochs: int, callbacks: list[Any]) -> None:
+    """Fits the network; a step has 32 samples of each process, and an epoch 60 steps."""
     random = np.random.default_rng(system.rank())
     images = random.random((BATCH * STEPS, 28, 28, 1), np.float32)
     labels = random.integers(0, 10, BATCH * STEPS)
@@ -53,10 +52,16 @@ def main() -> None:
         model = network()
         optimizer = system.optimizer(keras.optimizers.SGD(0.01))
         model.compile(optimizer, loss, jit_compile=False)
-    clock = Clock()
-    callbacks = [clock, *(system.callbacks(report.parent) if hasattr(system, "callbacks") else [])]
     data = data.cache().with_options(options)
-    model.fit(data, epochs=1 + epochs, verbose=0, callbacks=callbacks)
+    model.fit(data, epochs=epochs, verbose=0, callbacks=callbacks)
+
+
+def main() -> None:
+    name, report, epochs = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+    system = importlib.import_module(f"adapters.{name}")
+    clock = Clock()
+    others = system.callbacks(report.parent) if hasattr(system, "callbacks") else []
+    train(system, 1 + epochs, [clock, *others])
     if system.rank() == 0:
         report.write_text(f"step {statistics.median(clock.seconds[1:]) / STEPS}\n")
 
