@@ -61,8 +61,8 @@ def section(results: Results, steps: int, seeds: int) -> Iterator[str]:
     yield from ("## Outer optimizers of DiLoCo", "")
     yield (
         "DiLoCo was trained with several outer optimizers, all SGD, and each at its own best rate "
-        "out of the same ones. Whoever chooses among n of them has n times the trials of S-SGD, so "
-        "the choice is by the samples for validation. 0.7 with Nesterov momentum 0.9 is the "
+        "out of the same ones. A choice among n of them has n times the trials of S-SGD, so it "
+        "is made by the samples for validation. 0.7 with Nesterov momentum 0.9 is the "
         "paper's, and the default. 1 without momentum is LocalSGD."
     )
     for task in TASKS:

@@ -196,9 +196,9 @@ BIND_TO = Setting(
     "KUNGFU_BIND_TO",
     _one_of("cores", "none"),
     "cores",
-    "cores: each of several peers on a host stays on cores of its own, or on one that it shares if "
-    "all cores get equally many peers, where the number of peers does not change and nothing else "
-    "says where threads run",
+    "cores: each of several peers on a host stays on its own cores, or shares one where each core "
+    "gets equally many. Not where the number of peers changes, or something else says where "
+    "threads run",
 )
 
 VERBOSE = Setting(

@@ -222,10 +222,10 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
     ones. Take `every` up to a hundredth of the steps of the training, and tune the rates of both
     optimizers. Inside one host, where peers share memory, nothing is gained.
 
-    The default of `outer` is the paper's, for thousands of meetings. In trainings of up to 50 take
-    `outer=keras.optimizers.SGD(1.0, momentum=0.5, nesterov=True)`; in those of 100 also try a rate
-    of 0.7 with momentum of 0.8. Momentum of 0.9 carries a movement over ten meetings, for which a
-    short training has no time. The guide "Choose an optimizer" has what was measured.
+    The default of `outer` is the paper's, for thousands of meetings. In trainings of about 20 take
+    `outer=keras.optimizers.SGD(1.0, momentum=0.5, nesterov=True)`; in those of 50 to 100 also try a
+    rate of 0.7 with momentum of 0.8. Momentum of 0.9 carries a movement over ten meetings, for
+    which a short training has no time. The guide "Choose an optimizer" has what was measured.
 
     What is evaluated and saved is θ: `average_variables` puts it into the model, without an
     exchange. `fit` does so by itself, and ends with a last meeting, after which the model is θ. In

@@ -9,7 +9,7 @@
 namespace kungfu {
 namespace {
 
-// Up to so many peers of one host, or of any if each is a root, are reached directly; beyond, a tree keeps the
+// Up to so many peers of one host, or of any if each is a root, are reached directly. Beyond, a tree keeps the
 // connections few.
 constexpr int kDirectPeers = 8;
 
@@ -31,7 +31,12 @@ Strategy AlongTree(const std::vector<int>& parents) {
 
 Routes::Routes(const Choice& choice, const std::vector<int>& tree, const PeerList& peers, int rank,
                uint64_t chunk_bytes)
-    : choice_(choice), rank_(rank), size_(peers.size()), chunk_bytes_(chunk_bytes), host_of_rank_(peers.HostOfRanks()) {
+    : choice_(choice),
+      rank_(rank),
+      size_(peers.size()),
+      chunk_bytes_(chunk_bytes),
+      host_of_rank_(peers.HostOfRanks()),
+      is_one_host_(peers.HostCount() == 1) {
   const auto add = [&](uint64_t strategy) {
     const auto name = static_cast<StrategyName>(strategy);
     if (name == StrategyName::kAuto || lanes_.count(name) != 0) return;
@@ -56,8 +61,7 @@ const Routes::Lane& Routes::Lanes::operator[](int number) {
 const Routes::Lane& Routes::Rooted(int root) {
   std::unique_ptr<Lane>& lane = rooted_[root];
   if (!lane) {
-    const bool one_host = std::all_of(host_of_rank_.begin(), host_of_rank_.end(), [](int host) { return host == 0; });
-    lane = BackAndForth(!one_host               ? HostBinaryTree(host_of_rank_, root)
+    lane = BackAndForth(!is_one_host_           ? HostBinaryTree(host_of_rank_, root)
                         : size_ <= kDirectPeers ? Star(size_, root)
                                                 : BinaryTree(size_, root),
                         rank_);
@@ -66,7 +70,7 @@ const Routes::Lane& Routes::Rooted(int root) {
 }
 
 const Routes::Lane& Routes::RootedAtEach(int root) {
-  if (size_ > kDirectPeers) return Rooted(root);
+  if (size_ > kDirectPeers || is_one_host_) return Rooted(root);
   std::unique_ptr<Lane>& lane = rooted_at_each_[root];
   if (!lane) lane = BackAndForth(CounterpartStar(host_of_rank_, root), rank_);
   return *lane;

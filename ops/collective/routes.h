@@ -64,6 +64,7 @@ class Routes {
   const int size_;
   const uint64_t chunk_bytes_;
   const std::vector<int> host_of_rank_;
+  const bool is_one_host_;
   std::map<StrategyName, Lanes> lanes_;
   std::vector<std::unique_ptr<Lane>> rooted_, rooted_at_each_;
 };

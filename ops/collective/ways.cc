@@ -42,7 +42,8 @@ std::string Ways::ToString() const {
     text += way + " up to " + std::to_string(start - 1) + " bytes, then ";
     way = next;
   }
-  return text + way;
+  if (choice.growing == 0 || choice.For(kNever, true) == choice.Last()) return text + way;
+  return text + way + "; large sums of 16-bit types along " + Name(choice.For(kNever, true));
 }
 
 }  // namespace kungfu

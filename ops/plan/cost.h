@@ -8,7 +8,8 @@
 //          each rank taking its messages one after the other
 //   round  how long the busiest peer takes to send, or to receive, what it has to of one chunk on each pair; or the
 //          busiest host its bytes to other hosts, if that is longer: its peers share one way out. Where a host takes
-//          from several others they crowd its way in: bytes between hosts take 15 % longer then
+//          from several others over thin links (up to 2 Gbit/s) they crowd its way in: bytes between hosts take 15 %
+//          longer then
 //   far    the latencies of the path: the first byte of a round has them before it, or the last one behind it
 //
 // all of it takes

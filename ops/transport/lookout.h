@@ -20,8 +20,8 @@ struct Patience {
   Seconds looks{0};
   Seconds stays{0};
 
-  // Peers take turns on the cores: each look keeps one from the process that is awaited. Whoever looks on gives its
-  // core away after every look, and stays there: elsewhere it would be in the way of others.
+  // Peers take turns on the cores: each look keeps one from the process that is awaited. A thread that looks on gives
+  // its core away after every look. It stays there: elsewhere it would be in the way of others, or use up their quota.
   bool SharesCores() const { return looks.count() > 0 && stays.count() == 0; }
   // The patience of a thread that has other work: where cores are scarce it turns to that.
   Patience IfThereAreCores() const { return stays.count() > 0 ? *this : Patience(); }

@@ -130,7 +130,9 @@ class _JobRun:
             identity = credentials.one_host()
         gpus = gpu_placement.place(cluster.local_peers, gpu_placement.visible_gpus(environ))
         number = len(cluster.local_peers)
-        binding = core_shares.bound(number, environ, may_change=options.watch)
+        binding = core_shares.bound(
+            number, environ, may_change=options.watch, may_fall=options.survives
+        )
         if not self._restarts:
             for warning in (identity.warning, gpus.warning, *core_environment.unknown(environ)):
                 if warning is not None:

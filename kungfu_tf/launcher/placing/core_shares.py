@@ -76,20 +76,25 @@ def shared_by(peers: int, environ: Mapping[str, str]) -> dict[str, str]:
     return {name: str(number) for name, number in wanted.items() if name not in environ}
 
 
-def bound(peers: int, environ: Mapping[str, str], *, may_change: bool = False) -> Binding:
+def bound(
+    peers: int, environ: Mapping[str, str], *, may_change: bool = False, may_fall: bool = False
+) -> Binding:
     """Binds each peer to cores, if these can be divided evenly and the user has not objected.
 
-    All peers may also use the cores that remain. Where peers outnumber cores, neighbouring ranks
-    are on different ones: spare peers, which wait, are the last ranks.
+    All peers may also use the cores that remain.
 
     Args:
         peers: The number of peers on this host.
         environ: The user's environment.
         may_change: Whether that number may change later.
+        may_fall: Whether some may be lost, and the others go on: they would share a core for good,
+            and leave another one idle.
     """
     available = cores()
     if why_not := _why_unbound(peers, environ, available, may_change):
         return Binding((), why_not)
+    if may_fall and peers > available.number:
+        return Binding((), f"there are {peers} peers, and some may be lost")
     mine = available.ids
     if peers > len(mine):
         shared = [frozenset([mine[i % len(mine)]]) for i in range(peers)]

@@ -28,6 +28,10 @@ KF_TEST(Ways, OfSumsThatGrow) {
   ways.choice.growing = static_cast<uint64_t>(StrategyName::kClique);
   EXPECT_TRUE(ways.For(1 << 20) == Way::kHierarchy);
   EXPECT_TRUE(ways.For(1 << 20, /*grows=*/true) == Way::kGraphs);
+  EXPECT_EQ(
+      ways.ToString(),
+      "all-reduces go along CLIQUE up to 65535 bytes, then along RING up to 1048575 bytes, then along HIERARCHY, and "
+      "within a host in memory that its peers map; large sums of 16-bit types along CLIQUE");
 }
 
 // What fits a note needs no strategy, and no cores.

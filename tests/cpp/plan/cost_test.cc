@@ -48,12 +48,13 @@ KF_TEST(Cost, OfManyChunksIsItsBytes) {
   ExpectNear(SecondsOf(StrategyName::kStar, peers, bytes, costs), 3 * n + 3 * chunk);
 }
 
-// The peers of a host share its way out. Only in a ring no host takes from several others.
+// The peers of a host share its way out. Only in a ring no host takes from several others, which is slow over thin
+// links.
 KF_TEST(Cost, BetweenHostsIsWhatLeavesTheHost) {
   const PeerList peers = PeersOnEqualHosts(4, 8);
-  const LinkCosts costs{{0, 0, 0}, {0, 0, 1e-9}};
+  const LinkCosts costs{{0, 0, 0}, {0, 0, 10e-9}};
   const uint64_t bytes = 1024 * kChunk;
-  const double n = 1e-9 * static_cast<double>(bytes);
+  const double n = 10e-9 * static_cast<double>(bytes);
   ExpectNear(SecondsOf(StrategyName::kHierarchy, peers, bytes, costs), 1.15 * 2 * n * 3 / 4);
   ExpectNear(SecondsOf(StrategyName::kRing, peers, bytes, costs), 2 * n * 31 / 32);
   ExpectNear(SecondsOf(StrategyName::kClique, peers, bytes, costs), 1.15 * 8 * 2 * n * 3 / 4);
@@ -64,8 +65,8 @@ KF_TEST(Cost, BetweenHostsIsWhatLeavesTheHost) {
 // host takes from one other; else from several, and bytes take 15 % longer.
 KF_TEST(Cost, OfManyChunksHasTheLatenciesOfAPath) {
   const PeerList peers = PeersOnEqualHosts(4, 1);
-  const LinkCosts costs{{}, {300e-6, 4e-6, 1e-9}};
-  const double w = 4e-6 + 1e-9 * kChunk, crowded = 4e-6 + 1.15e-9 * kChunk;
+  const LinkCosts costs{{}, {300e-6, 4e-6, 10e-9}};
+  const double w = 4e-6 + 10e-9 * kChunk, crowded = 4e-6 + 11.5e-9 * kChunk;
   for (const double rounds : {1, 3}) {
     const uint64_t bytes = static_cast<uint64_t>(rounds) * 4 * kChunk;
     ExpectNear(SecondsOf(StrategyName::kClique, peers, bytes, costs), 2 * 300e-6 + rounds * 6 * crowded);
@@ -105,9 +106,9 @@ KF_TEST(Choice, OverHostsFollowsTheSlowerLink) {
 // A ring of p peers passes on p-2 sums of each lane: of 2(p-1) messages so many are twice as long.
 KF_TEST(Cost, OfSumsThatGrowIsThatOfLongerMessages) {
   const PeerList peers = PeersOnEqualHosts(4, 1);
-  const LinkCosts costs{{}, {0, 0, 1e-9}};
+  const LinkCosts costs{{}, {0, 0, 10e-9}};
   const uint64_t bytes = 1024 * kChunk;
-  const double n = 1e-9 * static_cast<double>(bytes);
+  const double n = 10e-9 * static_cast<double>(bytes);
   const auto seconds = [&](StrategyName name) {
     return CostModel(MakeStrategy(name, peers), peers, kChunk, /*growth=*/2).Seconds(bytes, costs);
   };
@@ -136,6 +137,13 @@ KF_TEST(Choice, BetweenHostsIsARingOrAStarWhereBytesDecide) {
         EXPECT_TRUE(SendsOwnElementsOnly(choice.For(bytes, /*grows=*/true), peers));
       }
     }
+  }
+}
+
+KF_TEST(Choice, BetweenHostsIsACliqueWhereLinksAreFast) {
+  for (int hosts = 3; hosts <= 16; ++hosts) {
+    const Choice choice = Choose(PeersOnEqualHosts(hosts, 1), kChunk, {{}, {50e-6, 10e-6, 1e-9}});
+    for (const bool grows : {false, true}) EXPECT_TRUE(choice.For(12 << 20, grows) == StrategyName::kClique);
   }
 }
 

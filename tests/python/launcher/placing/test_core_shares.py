@@ -114,6 +114,16 @@ def test_no_peer_is_bound_and_why(
     assert binding == Binding((), why_not)
 
 
+@pytest.mark.parametrize(("peers", "is_bound"), [(2, True), (8, True), (16, False)])
+def test_survivors_would_share_a_core_for_good(
+    monkeypatch: pytest.MonkeyPatch, peers: int, is_bound: bool
+) -> None:
+    monkeypatch.setattr(core_shares, "cores", lambda: Cores(range(8), 8))
+    binding = core_shares.bound(peers, {}, may_fall=True)
+    assert bool(binding.cores) == is_bound
+    assert is_bound or binding.why_not == "there are 16 peers, and some may be lost"
+
+
 def test_neighbouring_cores_share_most(monkeypatch: pytest.MonkeyPatch) -> None:
     """The threads of a physical core, and then those of a package."""
     places = {
