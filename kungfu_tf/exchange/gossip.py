@@ -50,16 +50,3 @@ class Gossip:
         check(self.topology, peer.size())
         number = tf.convert_to_tensor(self.meetings.assign_add(1)) - 1
         return ops.group_neighbor_all_reduce(values, topology=self.topology, step=number, name=name)
-
-
-def check_gossip(gossip: Any) -> None:
-    """Checks the argument of that name.
-
-    Raises:
-        TypeError: If it is neither a topology nor None.
-    """
-    if gossip is not None and not isinstance(gossip, Topology):
-        raise TypeError(
-            "gossip is a topology such as kungfu_tf.topology.random_matching(seed=0), not "
-            f"{gossip!r}"
-        )

@@ -20,6 +20,7 @@ from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.groups import Group
 from kungfu_tf.replicas import local_variables
 from kungfu_tf.topology import Topology, base_graph
+from kungfu_tf.topology.checks import check_argument
 
 Optimizer = TypeVar("Optimizer")
 
@@ -168,7 +169,8 @@ def DecentralizedSGDOptimizer(  # noqa: N802 (as the other optimizers)
         The same object.
 
     Raises:
-        TypeError: If `optimizer` is not an optimizer, or `every` not an integer.
+        TypeError: If `optimizer` is not an optimizer, `topology` not a topology, or `every` not an
+            integer.
         ValueError: If it is wrapped already, there is no such style, it does not overlap, or
             `every` is less than 1, or more with "awc".
         InvalidArgumentError: When it first mixes, if the topology makes no means.
@@ -192,6 +194,7 @@ def DecentralizedSGDOptimizer(  # noqa: N802 (as the other optimizers)
     if every > 1 and style != "atc":
         raise errors.InvalidArgumentError(f"every is for style 'atc', not for {style!r}")
     graph = base_graph() if topology is None else topology
+    check_argument("topology", graph)
 
     def make() -> Algorithm:
         if every > 1:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from kungfu_tf import groups
 from kungfu_tf.exchange.codec import Codec, check_codec
 from kungfu_tf.exchange.fragments import Fragments
-from kungfu_tf.exchange.gossip import Gossip, check_gossip
+from kungfu_tf.exchange.gossip import Gossip
 from kungfu_tf.exchange.island import Island, check_island
 from kungfu_tf.exchange.schedule import check_steps
 from kungfu_tf.exchange.streaming import Streaming
@@ -19,6 +19,7 @@ from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.groups import Group
 from kungfu_tf.replicas.average import assign_means
 from kungfu_tf.topology import Topology
+from kungfu_tf.topology.checks import check_argument
 from kungfu_tf.upstream import generations
 
 Optimizer = TypeVar("Optimizer")
@@ -306,7 +307,8 @@ def DiLoCoOptimizer(  # noqa: N802 (as the other optimizers)
     check_steps("overlap", overlap, least=0)
     check_island(island)
     check_codec(compression)
-    check_gossip(gossip)
+    if gossip is not None:
+        check_argument("gossip", gossip)
     _check_times(every, fragments, overlap, merge)
     if gossip is not None and (overlap or island is not None or compression is not None):
         raise ValueError(

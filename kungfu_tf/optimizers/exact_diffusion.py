@@ -13,6 +13,7 @@ from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.groups import Group
 from kungfu_tf.replicas import local_variables
 from kungfu_tf.topology import Topology, symmetric_exponential
+from kungfu_tf.topology.checks import check_argument
 
 Optimizer = TypeVar("Optimizer")
 
@@ -87,7 +88,7 @@ def ExactDiffusionOptimizer(  # noqa: N802 (as the other optimizers)
         The same object.
 
     Raises:
-        TypeError: If `optimizer` is not an optimizer.
+        TypeError: If `optimizer` is not an optimizer, or `topology` not a topology.
         ValueError: If it is wrapped already.
         InvalidArgumentError: In the first step, if the topology is not such a one.
 
@@ -101,4 +102,5 @@ def ExactDiffusionOptimizer(  # noqa: N802 (as the other optimizers)
     ```
     """
     graph = symmetric_exponential() if topology is None else topology
+    check_argument("topology", graph)
     return wrap(optimizer, lambda: ExactDiffusion(graph), group=group)

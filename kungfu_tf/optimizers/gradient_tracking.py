@@ -15,6 +15,7 @@ from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.groups import Group
 from kungfu_tf.replicas import local_variables
 from kungfu_tf.topology import Topology, base_graph
+from kungfu_tf.topology.checks import check_argument
 
 Optimizer = TypeVar("Optimizer")
 
@@ -105,7 +106,7 @@ def GradientTrackingOptimizer(  # noqa: N802 (as the other optimizers)
         The same object.
 
     Raises:
-        TypeError: If `optimizer` is not an optimizer.
+        TypeError: If `optimizer` is not an optimizer, or `topology` not a topology.
         ValueError: If it is wrapped already.
         InvalidArgumentError: In the first step, if the topology makes no means.
         UnimplementedError: In a TF1 graph.
@@ -118,4 +119,5 @@ def GradientTrackingOptimizer(  # noqa: N802 (as the other optimizers)
     ```
     """
     graph = base_graph() if topology is None else topology
+    check_argument("topology", graph)
     return wrap(optimizer, lambda: GradientTracking(graph), group=group)

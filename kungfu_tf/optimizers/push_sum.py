@@ -17,6 +17,7 @@ from kungfu_tf.ops.scaling import times
 from kungfu_tf.optimizers.asynchronous_push_sum import AsynchronousPushSum
 from kungfu_tf.replicas import local_variables
 from kungfu_tf.topology import Topology
+from kungfu_tf.topology.checks import check_argument
 
 Optimizer = TypeVar("Optimizer")
 
@@ -121,7 +122,7 @@ def PushSumOptimizer(  # noqa: N802 (as the other optimizers)
         The same object.
 
     Raises:
-        TypeError: If `optimizer` is not an optimizer.
+        TypeError: If `optimizer` is not an optimizer, or `topology` not a topology.
         ValueError: If it is wrapped already.
         InvalidArgumentError: In the first step, if a column does not add up to 1; or if there are
             both `asynchronous` and a group.
@@ -135,6 +136,7 @@ def PushSumOptimizer(  # noqa: N802 (as the other optimizers)
     model.compile(optimizer=optimizer, loss="mse")
     ```
     """
+    check_argument("topology", topology)
     if asynchronous and group is not None:
         raise errors.InvalidArgumentError("PushSumOptimizer: asynchronous is not for groups")
     method = AsynchronousPushSum if asynchronous else PushSum

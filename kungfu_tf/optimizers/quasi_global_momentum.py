@@ -15,6 +15,7 @@ from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.groups import Group
 from kungfu_tf.replicas import local_variables
 from kungfu_tf.topology import Topology, base_graph
+from kungfu_tf.topology.checks import check_argument
 
 Optimizer = TypeVar("Optimizer")
 
@@ -100,7 +101,8 @@ def QuasiGlobalMomentumOptimizer(  # noqa: N802 (as the other optimizers)
         The same object.
 
     Raises:
-        TypeError: If `optimizer` is not an optimizer, or `momentum` not a number.
+        TypeError: If `optimizer` is not an optimizer, `topology` not a topology, or `momentum`
+            not a number.
         ValueError: If it is wrapped already, or `momentum` is out of range.
         InvalidArgumentError: In the first step, if the topology makes no means.
 
@@ -116,4 +118,5 @@ def QuasiGlobalMomentumOptimizer(  # noqa: N802 (as the other optimizers)
     if not 0 <= momentum < 1:
         raise ValueError(f"momentum must be from 0 to below 1, and is {momentum}")
     graph = base_graph() if topology is None else topology
+    check_argument("topology", graph)
     return wrap(optimizer, lambda: QuasiGlobalMomentum(graph, float(momentum)), group=group)

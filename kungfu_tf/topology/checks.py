@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from kungfu_tf import errors
 from kungfu_tf.topology.topology import ROUNDING, Matrix, Topology, connected_with_0
+
+
+def check_argument(name: str, value: Any) -> None:
+    """Checks an argument of that name.
+
+    Raises:
+        TypeError: If it is not a topology.
+    """
+    if not isinstance(value, Topology):
+        raise TypeError(
+            f"{name} takes a topology such as kungfu_tf.topology.base_graph(), not {value!r}"
+        )
 
 
 def check(

@@ -44,6 +44,9 @@ def check(
     mine = {**_meetings(arguments), **_options(model)}
     mine.update(check_every=check_every, policies=policies)
     algorithms = generations.algorithms_of_model(model)
+    mine["optimizer"] = " and ".join(type(algorithm).__name__ for algorithm in algorithms) or None
+    every = [a.schedule.every for a in algorithms if a.schedule is not None]
+    mine["every"] = every[0] if len(every) == 1 else tuple(every) or None
     codecs = [repr(a.compression) for a in algorithms if a.compression is not None]
     mine["compression"] = " and ".join(codecs) or None
     places = _code(tuple(vars(algorithm).get("ordinal") for algorithm in algorithms))
@@ -139,4 +142,6 @@ def _difference(argument: str, codes: Any, mine: Any) -> str:
 _SHOWN = {
     "validation": "validation_data or validation_split",
     "policies": "the list of policies",
+    "optimizer": "the distributed method of the optimizer",
+    "every": "every, the steps from one meeting to the next",
 }

@@ -138,6 +138,22 @@ def case_arguments_that_differ(argument):
     assert "(127.0.0.1:" in peer.names_of([2])
 
 
+@each(argument=["distributed method", "every"])
+def case_methods_that_differ(argument):
+    differs = kf.rank() == 2
+    plain = keras.optimizers.SGD(0.1)
+    if argument == "every":
+        optimizer = kf.optimizers.LocalSGDOptimizer(plain, every=2 + differs)
+    elif differs:
+        optimizer = kf.optimizers.LocalSGDOptimizer(plain, every=2)
+    else:
+        optimizer = kf.optimizers.SynchronousAveragingOptimizer(plain)
+    text = raised_by(ValueError, lambda: model_of(optimizer).fit(*samples(), 2, verbose=0))
+    assert argument in text
+    assert f"on {peer.names_of([2])}" in text
+    assert f"on {peer.names_of([0, 1])}" in text
+
+
 def case_nothing_else_is_needed():
     """Without any callback of ours the peers start equal, and stay so."""
     model = model_of(distributed(), seed=kf.rank())

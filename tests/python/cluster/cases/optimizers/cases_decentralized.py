@@ -146,6 +146,19 @@ def case_every_is_for_atc():
         assert "every" in raised_by(error, make)
 
 
+def case_a_function_is_no_topology():
+    """Its parentheses were forgotten."""
+    for wrapper in (
+        optimizers.DecentralizedSGDOptimizer,
+        optimizers.ExactDiffusionOptimizer,
+        optimizers.GradientTrackingOptimizer,
+        optimizers.PushSumOptimizer,
+        optimizers.QuasiGlobalMomentumOptimizer,
+    ):
+        make = lambda w=wrapper: w(tf.keras.optimizers.SGD(0.1), topology=kf.topology.ring)  # noqa: E731
+        assert "topology takes a topology" in raised_by(TypeError, make)
+
+
 def parts_of_a_model():
     """Two variables, of which each peer has another value, and their means over the peers."""
     parts = [tf.Variable(float(kf.rank() + 10 * i), dtype="float64") for i in range(2)]
