@@ -2,8 +2,8 @@
 
 counts_fit.py SYSTEM REPORT EPOCHS [TOOL...]
 
-With libbenchmark_counting.so in LD_PRELOAD. The first process runs under TOOL, and writes "KEY
-NUMBER" of one step to REPORT. What the first epochs cost does not count.
+The first process runs under TOOL, and writes "KEY NUMBER" of one step to REPORT. Without
+libbenchmark_counting.so in LD_PRELOAD only what is sent is counted. The first epochs do not count.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ class Count(fit.keras.callbacks.Callback):
         self.so_far: list[dict[str, int]] = []
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        counted = Counted()
-        ctypes.CDLL(None).benchmark_count(ctypes.byref(counted))
+        counted, process = Counted(), ctypes.CDLL(None)
+        if hasattr(process, "benchmark_count"):
+            process.benchmark_count(ctypes.byref(counted))
         figures = {key: getattr(counted, key) for key in KEYS}
         if hasattr(self._system, "bytes_sent"):
             figures["sent"] = self._system.bytes_sent()
