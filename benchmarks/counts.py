@@ -187,7 +187,8 @@ def main() -> None:
     body = [
         "What one sum of float32 in place costs a process, of two on one host: instructions by",
         "callgrind, in the thread that waits for it; system calls by strace, of all threads. What",
-        "the processor does in the kernel is not among them. Copies are those by memcpy.",
+        "the processor does in the kernel is not among them. Copies are those by memcpy. In some",
+        "starts a peer sleeps: each time it switches, allocates, and reads the clock.",
         "",
         *core_table(trees),
         "",
