@@ -11,7 +11,6 @@ and import the package of each.
 from __future__ import annotations
 
 import dataclasses
-import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,10 +23,14 @@ import verdict
 from measure import Figures, environment, in_turns, require
 from programs.gradient_sets import SETS
 from systems import System
-from targets import SHARED
 from verdict import Verdict
 
 SLOWER = 1.05
+WORDS = {
+    Verdict.REACHED: "not slower",
+    Verdict.FALLS_SHORT: "slower",
+    Verdict.UNDECIDED: "undecided",
+}
 SIZES = [str(size) for size in (4, 64 << 10, 1 << 20, 16 << 20, 100 << 20)]
 
 
@@ -52,7 +55,7 @@ class Part(NamedTuple):
 
 
 def parts() -> Iterator[Part]:
-    for name, peers in ((SHARED, 2), (SHARED, 4), (systems.CORE_HOSTS, 2)):
+    for name, peers in ((systems.SHARED, 2), (systems.SHARED, 4), (systems.CORE_HOSTS, 2)):
         yield Part(f"sums, {name.removeprefix('core, ')}", name, "sums", peers, SIZES, SIZES)
     for peers in (2, 4):
         models = list(SETS)
@@ -85,13 +88,9 @@ def rows(part: Part, figures: Figures, names: tuple[str, str]) -> Iterator[tuple
             yield f"| {what} | {report.show(ours)} | {report.show(theirs)} | | |", Verdict.UNDECIDED
             continue
         ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
-        least, most = verdict.interval(ratios)
-        ratio = f"{statistics.median(ratios):.2f} × ({least:.2f} to {most:.2f})"
-        found = verdict.at_most({what: ratios}, SLOWER).verdict
-        word = {Verdict.REACHED: "not slower", Verdict.FALLS_SHORT: "slower"}.get(
-            found, "undecided"
-        )
-        yield f"| {what} | {report.show(ours)} | {report.show(theirs)} | {ratio} | {word} |", found
+        ratio, found = verdict.at_most({report.show_key(key): ratios}, SLOWER)
+        cells = (what, report.show(ours), report.show(theirs), ratio, WORDS[found])
+        yield f"| {' | '.join(cells)} |", found
 
 
 def main() -> int:
