@@ -1,9 +1,12 @@
 #include "ops/base/cores.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
+#include <utility>
 #include <vector>
 
 namespace kungfu {
@@ -54,6 +57,18 @@ int CoresOfThisProcess() {
   const int cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
   const int quota = QuotaOfCores("/proc/self/cgroup", "/sys/fs/cgroup");
   return quota > 0 ? std::min(cores, quota) : cores;
+}
+
+void KeepCoreForWaker() {
+  static thread_local bool done = false;
+  if (std::exchange(done, true)) return;
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) != 0 || CPU_COUNT(&set) != 1) return;
+  const bool is_main = syscall(SYS_gettid) == getpid();
+  if (is_main || sched_getscheduler(0) != SCHED_OTHER) return;
+  // Its own threads are as those of others.
+  const sched_param none{};
+  sched_setscheduler(0, SCHED_BATCH | SCHED_RESET_ON_FORK, &none);
 }
 
 }  // namespace kungfu

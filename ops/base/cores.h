@@ -13,4 +13,9 @@ int CoresOfThisProcess();
 // where these are. kungfu_tf/launcher/placing/quota.py has the same for the launcher, which shares cores out.
 int QuotaOfCores(const std::string& own, const std::string& mounted);
 
+// For a thread of a pool that has one core: woken by another one there, it waits until that one rests. The one that has
+// handed out work is about to look for some itself; without this the system may give its core to the other one, which
+// takes the work, while the first one looks on in vain. Later calls of a thread do nothing.
+void KeepCoreForWaker();
+
 }  // namespace kungfu

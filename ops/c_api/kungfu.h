@@ -302,7 +302,7 @@ KUNGFU_EXPORT int kungfu_wait(void (*start)(void* arg, kungfu_done done, void* d
 /* For a thread that may wait for a moment, but must not block. Calls start(arg), which begins operations. Then it does
  * the core's work, for `seconds` at most, until until(arg) is not 0 or nothing has come for a while (KUNGFU_SPIN).
  * `until` is called on this thread. From `done`, while another thread does the core's work, or where peers share cores
- * it may return at once. */
+ * it may return at once. A thread that has one core, and is not the main one, gets the policy SCHED_BATCH. */
 KUNGFU_EXPORT void kungfu_help(void (*start)(void* arg), int (*until)(void* arg), void* arg, double seconds);
 
 /* A digest of `size` bytes, the same on every peer. */

@@ -1,4 +1,4 @@
-// Quotas of cgroups, as containers have them.
+// Quotas of cgroups, as containers have them, and the threads of a pool that share a core.
 
 #include "ops/base/cores.h"
 
@@ -9,6 +9,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <thread>
 
 #include "tests/cpp/testing.h"
 
@@ -71,6 +72,40 @@ KF_TEST(Cores, OfThisProcess) {
   EXPECT_EQ(sched_getaffinity(0, sizeof(set), &set), 0);
   EXPECT_GE(CoresOfThisProcess(), 1);
   EXPECT_LE(CoresOfThisProcess(), CPU_COUNT(&set));
+}
+
+// The scheduling policy of a thread with these cores, after the call.
+int PolicyWith(const cpu_set_t& cores) {
+  int policy = -1;
+  std::thread([&] {
+    EXPECT_EQ(sched_setaffinity(0, sizeof(cores), &cores), 0);
+    KeepCoreForWaker();
+    policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+  }).join();
+  return policy;
+}
+
+KF_TEST(Cores, KeptForWakers) {
+  cpu_set_t all, first;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  CPU_ZERO(&first);
+  for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&first) == 0; ++core) {
+    if (CPU_ISSET(core, &all)) CPU_SET(core, &first);
+  }
+  EXPECT_EQ(PolicyWith(first), SCHED_BATCH);
+  if (CPU_COUNT(&all) > 1) EXPECT_EQ(PolicyWith(all), SCHED_OTHER);
+}
+
+// A program waits in its main thread for the end of a step.
+KF_TEST(Cores, NotKeptByTheMainThread) {
+  cpu_set_t all, one;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
+  CPU_ZERO(&one);
+  CPU_SET(sched_getcpu(), &one);
+  ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+  KeepCoreForWaker();
+  EXPECT_EQ(sched_getscheduler(0), SCHED_OTHER);
+  EXPECT_EQ(sched_setaffinity(0, sizeof(all), &all), 0);
 }
 
 }  // namespace

@@ -92,6 +92,22 @@ MUTANTS = [
         test="base_test Cores.",
     ),
     Mutant(
+        name="every-pool-keeps-cores",
+        file="ops/base/cores.cc",
+        text="&set) != 0 || CPU_COUNT(&set) != 1) return;",
+        fault="&set) != 0) return;",
+        why="A woken thread waits behind another one, though a second core is idle.",
+        test="base_test Cores.",
+    ),
+    Mutant(
+        name="main-threads-keep-cores",
+        file="ops/base/cores.cc",
+        text="if (is_main || sched",
+        fault="if (sched",
+        why="The end of a step waits for threads that look for more work.",
+        test="base_test Cores.",
+    ),
+    Mutant(
         name="rounding-is-biased",
         file="ops/base/quantize.cc",
         text="const int level = cut - (static_cast<float>(cut) > y ? 1 : 0);",
