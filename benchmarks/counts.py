@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -35,6 +36,7 @@ WAYS = {
 FITS = {"each alone": "alone", "kungfu_tf": "kungfu_tf"}  # adapters
 EPOCHS, STEPS = 2, 60  # of programs/fit.py
 SECONDS = 300
+STARTS = 5  # in some a peer sleeps
 # What the processes count themselves, and its words in the head of a table.
 OWN = {
     "allocations": "allocations",
@@ -140,8 +142,9 @@ def _all_system_calls(program: Program, times: int) -> int:
 def counted(program: Program, *others: float) -> list[float]:
     """Other counts, system calls, and what the program counts itself."""
     print(program.name, file=sys.stderr)
-    own = program.under(counts=True)
-    return [*others, system_calls(program), *(own.get(key, 0) for key in OWN)]
+    own = [program.under(counts=True) for _ in range(STARTS)]
+    medians = (statistics.median(start.get(key, 0) for start in own) for key in OWN)
+    return [*others, system_calls(program), *medians]
 
 
 def core_table(trees: Sequence[Path]) -> Iterator[str]:
@@ -187,8 +190,9 @@ def main() -> None:
     body = [
         "What one sum of float32 in place costs a process, of two on one host: instructions by",
         "callgrind, in the thread that waits for it; system calls by strace, of all threads. What",
-        "the processor does in the kernel is not among them. Copies are those by memcpy. In some",
-        "starts a peer sleeps: each time it switches, allocates, and reads the clock.",
+        "the processor does in the kernel is not among them. Copies are those by memcpy. What the",
+        f"processes count themselves is the median of {STARTS} starts: in some a peer sleeps, and",
+        "each time it switches, allocates, and reads the clock.",
         "",
         *core_table(trees),
         "",

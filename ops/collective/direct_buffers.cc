@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "ops/base/bytes.h"
+#include "ops/base/logging.h"
 
 namespace kungfu {
 namespace {
@@ -12,6 +13,9 @@ namespace {
 // leave the cache before it is read, while a graph sends chunk by chunk.
 constexpr uint64_t kMostCopied = 4 << 20;
 constexpr uint64_t kMostCopiedPart = 8;
+
+// Up to a thousand operations rest (operation_table.cc), and each may keep a block of this size.
+constexpr uint64_t kMostKept = 16 << 10;
 
 // Part of a piece: in the arena at `offset`, or elsewhere.
 struct Part {
@@ -116,46 +120,63 @@ DirectEntry* Describe(const Arena& arena, const ShortList<Part>& parts, DirectEn
 
 }  // namespace
 
-std::unique_ptr<DirectBuffers> DirectBuffers::Make(Arena* arena, CrossCoreCopier* copier, const Payload& send,
-                                                   const Pieces& recv, const ShortList<Range>& own,
-                                                   size_t element_size) {
-  const ShortList<Part> sends = Marked(SendParts(*arena, send), own);
-  const ShortList<Part> recvs = Marked(RecvParts(*arena, recv, element_size), own);
+// A table that others may still read keeps its place for ever: it tells them where they can do no harm.
+DirectBuffers::~DirectBuffers() {
+  if (!placed_) FreeBlock();
+  for (const MutableBytes& pages : exposed_) arena_->Withdraw(pages.data, pages.size);
+}
+
+bool DirectBuffers::Place(CrossCoreCopier* copier, const Payload& send, const Pieces& recv, const ShortList<Range>& own,
+                          size_t element_size) {
+  KF_DCHECK(!placed_);
+  const ShortList<Part> sends = Marked(SendParts(*arena_, send), own);
+  const ShortList<Part> recvs = Marked(RecvParts(*arena_, recv, element_size), own);
   Sizes sizes;
   sizes.Add(sends);
   sizes.Add(recvs);
-  if (sizes.copies > std::max(kMostCopied, 2 * TotalSize(send) / kMostCopiedPart)) return nullptr;
+  if (sizes.copies > std::max(kMostCopied, 2 * TotalSize(send) / kMostCopiedPart)) return false;
   const uint64_t page = SharedMemory::PageSize();
   const uint64_t table = UpTo((sends.size() + recvs.size()) * sizeof(DirectEntry), page);
-  auto* const block = static_cast<char*>(arena->Allocate(table + sizes.places));
-  if (block == nullptr) return nullptr;
-  std::unique_ptr<DirectBuffers> buffers(new DirectBuffers(arena));
-  buffers->block_ = block;
-  buffers->table_ = static_cast<uint64_t>(block - arena->bytes().data);
-  buffers->sends_ = static_cast<uint32_t>(sends.size());
-  buffers->recvs_ = static_cast<uint32_t>(recvs.size());
+  if (!HasBlock(table + sizes.places)) return false;
+  placed_ = true;
+  sends_ = static_cast<uint32_t>(sends.size());
+  recvs_ = static_cast<uint32_t>(recvs.size());
   for (const Part& part : recvs) {
-    if (part.offset) buffers->exposed_.push_back({part.data, part.size});
+    if (part.offset) exposed_.push_back({part.data, part.size});
   }
-  if (sizes.places > 0) buffers->exposed_.push_back({block + table, UpTo(sizes.places, page)});
-  uint64_t next = buffers->table_ + table;
-  auto* entry = reinterpret_cast<DirectEntry*>(block);
-  entry = Describe(*arena, sends, entry, &next,
+  if (sizes.places > 0) exposed_.push_back({block_ + table, UpTo(sizes.places, page)});
+  uint64_t next = this->table() + table;
+  auto* entry = reinterpret_cast<DirectEntry*>(block_);
+  entry = Describe(*arena_, sends, entry, &next,
                    [&](const Part& part, char* place) { copier->Copy(place, part.data, part.size); });
-  Describe(*arena, recvs, entry, &next, [&](const Part& part, char* place) {
-    buffers->results_.push_back({place, part.size});
-    buffers->destinations_.push_back({part.data, part.size});
+  Describe(*arena_, recvs, entry, &next, [&](const Part& part, char* place) {
+    results_.push_back({place, part.size});
+    destinations_.push_back({part.data, part.size});
   });
-  return buffers;
+  return true;
 }
 
-// A table that others may still read keeps its place for ever: it tells them where they can do no harm.
-DirectBuffers::~DirectBuffers() {
-  if (released_) {
-    arena_->Free(block_);
-  } else {
-    for (const MutableBytes& pages : exposed_) arena_->Withdraw(pages.data, pages.size);
-  }
+void DirectBuffers::Release() {
+  placed_ = false;
+  exposed_.clear();
+  results_.clear();
+  destinations_.clear();
+  if (block_size_ > kMostKept) FreeBlock();
+}
+
+// Whether there is a block of at least so many bytes now.
+bool DirectBuffers::HasBlock(uint64_t size) {
+  if (block_ != nullptr && size <= block_size_) return true;
+  FreeBlock();
+  block_ = static_cast<char*>(arena_->Allocate(size));
+  if (block_ != nullptr) block_size_ = UpTo(size, SharedMemory::PageSize());
+  return block_ != nullptr;
+}
+
+void DirectBuffers::FreeBlock() {
+  if (block_ != nullptr) arena_->Free(block_);
+  block_ = nullptr;
+  block_size_ = 0;
 }
 
 }  // namespace kungfu

@@ -61,6 +61,7 @@ HostMover::HostMover(EventLoop* loop, DirectGroup* group, Movement movement, Con
       conversation_(conversation),
       fallback_(fallback),
       counters_(counters),
+      buffers_(group->arena()),
       data_(group->size()),
       offers_(group->size()) {
   sinks_.reserve(group->size());
@@ -73,7 +74,7 @@ HostMover::~HostMover() {
 
 void HostMover::ReturnSlot() {
   if (slot_ < 0) return;
-  if (!buffers_) {
+  if (!buffers_.placed()) {
     group_->ReturnSlotOnLoop(slot_);
   } else if (finished_) {
     group_->TakeBackOnLoop(slot_);  // before the memory is withdrawn
@@ -128,15 +129,13 @@ void HostMover::Prepare() {
   if (slot_ < 0) return;
   const uint64_t total = TotalSize(here.send);
   const ShortList<Range> own = Own(total);
-  buffers_ =
-      DirectBuffers::Make(group_->arena(), CopierTo(place()), here.send, here.recv, own, SizeOf(movement_.dtype));
-  if (!buffers_) return;
+  if (!buffers_.Place(CopierTo(place()), here.send, here.recv, own, SizeOf(movement_.dtype))) return;
   mine() = {1,
             movement_.measurement && movement_.measurement->wanted,
             static_cast<uint32_t>(slot_),
-            buffers_->table(),
-            buffers_->sends(),
-            buffers_->recvs(),
+            buffers_.table(),
+            buffers_.sends(),
+            buffers_.recvs(),
             total,
             SizeWithin(total, own),
             group_->FinishedOnLoop(place(), slot_)};
@@ -203,8 +202,7 @@ bool HostMover::See(int place) {
 }
 
 void HostMover::FallBack() {
-  if (buffers_) buffers_->Release();  // no peer has written: all have the same offers
-  buffers_.reset();
+  buffers_.Release();  // no peer has written: all have the same offers
   inner_ = fallback_(std::move(movement_), rank(), conversation_);
   inner_->StartOnLoop(std::exchange(done_, nullptr));
 }
@@ -231,9 +229,8 @@ bool HostMover::IsReadyOnLoop() {
 
 void HostMover::GoOnOnLoop() {
   KF_DCHECK(loop_->InLoop());
-  buffers_->TakeResults();
-  buffers_->Release();
-  buffers_.reset();
+  buffers_.TakeResults();
+  buffers_.Release();
   ConcludeOnLoop();
   CountTraffic();
   counters_->MovedDirectly();

@@ -127,7 +127,7 @@ class HostMover : public Mover, private DirectWaiter {
 
   // A slot that others may still look at is never used again: there are many, and operations seldom fail.
   int slot_ = -1;
-  std::unique_ptr<DirectBuffers> buffers_;
+  DirectBuffers buffers_;
   std::vector<Data> data_;  // by place: of the others, from BeginOnLoop on
   uint64_t board_size_ = 0;
   std::vector<Offer> offers_;  // by place

@@ -119,7 +119,7 @@ KF_TEST(Allocations, OfARepeatedSum) {
       {"shm", 4, Place::kOrdinary, 0},
       {"unix", 4, Place::kOrdinary, 0},
       {"tcp", 4, Place::kOrdinary, 0},
-      {"shm", 64 << 10, Place::kShared, 12},
+      {"shm", 64 << 10, Place::kShared, 0},
   };
   for (const Row& row : kRows) {
     Cluster cluster(2, Over(row.transport));

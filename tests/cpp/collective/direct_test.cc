@@ -40,6 +40,18 @@ KF_TEST(Direct, AnywhereInAPage) {
   for (const int size : Brief<Sizes>({2, 3, 4, 7}, {3})) RunGrid([](int) { return Place::kUneven; }, size);
 }
 
+// What an operation keeps for the next of its name is too small for data that lie elsewhere.
+KF_TEST(Direct, OneNameInOnePlaceAfterTheOther) {
+  const std::vector<char> untouched(100003, 3);
+  Cluster cluster(3, Direct());
+  std::vector<Buffer> bystanders;
+  for (const Place place : {Place::kShared, Place::kOrdinary, Place::kUneven, Place::kShared, Place::kOrdinary}) {
+    SentForBytes(&cluster, untouched.size(), place);
+    for (int rank = 0; rank < 3; ++rank) bystanders.emplace_back(cluster.arena(rank), Place::kShared, untouched);
+  }
+  for (const Buffer& bystander : bystanders) EXPECT_TRUE(bystander.bytes() == untouched);
+}
+
 // As host_mover.h says what it costs.
 KF_TEST(Direct, OneShortMessageFromEachToEach) {
   for (const int size : {2, 3, 8}) {

@@ -124,6 +124,22 @@ MUTANTS = [
         test="collective_test Allocations.",
     ),
     Mutant(
+        name="a-direct-sum-takes-memory",
+        file="ops/collective/direct_buffers.cc",
+        text="if (block_size_ > kMostKept) FreeBlock();",
+        fault="FreeBlock();",
+        why="A repeated sum in shared memory allocates again.",
+        test="collective_test Allocations.",
+    ),
+    Mutant(
+        name="a-kept-block-is-always-enough",
+        file="ops/collective/direct_buffers.cc",
+        text="if (block_ != nullptr && size <= block_size_) return true;",
+        fault="if (block_ != nullptr) return true;",
+        why="A sum of data that lie elsewhere this time is written over other tensors.",
+        test="collective_test Direct.OneNameInOnePlaceAfterTheOther",
+    ),
+    Mutant(
         name="who-has-left-is-missed-by-all",
         file="ops/collective/session.cc",
         text="if (ArePartners(operation, rank_, rank)) return why;",
