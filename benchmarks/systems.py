@@ -40,6 +40,13 @@ def vectors() -> list[str]:
     return [name for name, flag in widths.items() if flag in flags]
 
 
+# Processes that do not know of each other: adapter, and what is measured.
+ALONE = {
+    "each alone": ("alone", ["loop", "fit", "memory"]),
+    "each alone, in step": ("in_step", ["fit"]),
+    "each alone, asynchronous": ("asynchronous", ["loop"]),
+}
+
 # What a machine may lack, by what it takes to have it.
 TAKES = {
     "`make bench-peers` installs these.": (OPEN_MPI, MPICH, GLOO, HOROVOD_MPI, HOROVOD_GLOO),
@@ -208,10 +215,9 @@ def _in_tensorflow() -> list[System]:
             programs = _tensorflow(python, "kungfu_tf", everything)
             systems.append(System(name, by_kungfu_run, programs))
             version = folder.removeprefix("tf-")
-            plain = _tensorflow(python, "alone", ["loop", "fit", "memory"])
-            systems.append(System(f"each alone, TF {version}", by_kungfu_run, plain))
-            in_step = _tensorflow(python, "in_step", ["fit"])
-            systems.append(System(f"each alone, in step, TF {version}", by_kungfu_run, in_step))
+            for words, (adapter, measured) in ALONE.items():
+                programs = _tensorflow(python, adapter, measured)
+                systems.append(System(f"{words}, TF {version}", by_kungfu_run, programs))
     python = VENVS / "tf-2.15" / "bin" / "python"
     if python.exists():
         programs = _tensorflow(python, "multi_worker", ("call", "gradients", "fit"))

@@ -29,6 +29,7 @@ SIZES = [str(size) for size in (4, 64 * KIB, MIB, 16 * MIB, 100 * MIB)]
 SHARED, ORDINARY, HOSTS = systems.SHARED, systems.ORDINARY, systems.CORE_HOSTS
 ZERO_COPY, COPY_IN = "limit: memory, zero-copy", "limit: memory, copy-in"
 MANY, ALONE, IN_STEP = "core, many", "each alone, TF 2.21", "each alone, in step, TF 2.21"
+ASYNCHRONOUS = "each alone, asynchronous, TF 2.21"
 NARROWER = systems.vectors()[:-1]  # vectors that the core would take on other processors
 # At least, of what differs most from minute to minute, and from start to start.
 ROUNDS, STARTS = 9, 15
@@ -248,9 +249,9 @@ TARGETS = [
     ),
     Target(
         "tf.function, 4 B in a loop, 2 processes",
-        "≤ 2 × an identity in the same loop",
+        "≤ 1.5 × an asynchronous kernel of TensorFlow's in the same loop",
         beside(
-            at_most("loop", 2, systems.OURS, [ALONE], ["4"], 2),
+            at_most("loop", 2, systems.OURS, [ASYNCHRONOUS], ["4"], 1.5),
             beyond("loop", 2, systems.OURS, ALONE, "4"),
         ),
     ),
@@ -321,7 +322,7 @@ def main() -> None:
     in_tensorflow = [systems.OURS, systems.HOROVOD_MPI]
     measured.take("gradients", 2, in_tensorflow, RESNET)
     measured.take("gradients", 4, in_tensorflow, RESNET)
-    measured.take("loop", 2, [systems.OURS, ALONE], ["4"], rounds=ROUNDS)
+    measured.take("loop", 2, [systems.OURS, ASYNCHRONOUS, ALONE], ["4"], rounds=ROUNDS)
     fits = [systems.OURS, ALONE]
     measured.take("fit", 2, [*fits, IN_STEP], ["6"], rounds=STARTS)
     measured.take("fit", 4, [systems.OURS_2_15, systems.HOROVOD_MPI], ["4"])
