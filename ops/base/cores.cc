@@ -66,9 +66,8 @@ void KeepCoreForWaker() {
   if (sched_getaffinity(0, sizeof(set), &set) != 0 || CPU_COUNT(&set) != 1) return;
   const bool is_main = syscall(SYS_gettid) == getpid();
   if (is_main || sched_getscheduler(0) != SCHED_OTHER) return;
-  // Its own threads are as those of others.
   const sched_param none{};
-  sched_setscheduler(0, SCHED_BATCH | SCHED_RESET_ON_FORK, &none);
+  sched_setscheduler(0, SCHED_BATCH, &none);
 }
 
 }  // namespace kungfu

@@ -13,9 +13,10 @@ int CoresOfThisProcess();
 // where these are. kungfu_tf/launcher/placing/quota.py has the same for the launcher, which shares cores out.
 int QuotaOfCores(const std::string& own, const std::string& mounted);
 
-// For a thread of a pool that has one core: woken by another one there, it waits until that one rests. The one that has
-// handed out work is about to look for some itself; without this the system may give its core to the other one, which
-// takes the work, while the first one looks on in vain. Later calls of a thread do nothing.
+// For a thread of a pool that has one core: gives it the policy SCHED_BATCH. Who wakes it keeps the core then, until it
+// rests. It has handed out work, and is about to look for some itself; without this the system may give the core and
+// the work to the thread that was woken, while the first one looks on in vain. The main thread, and a thread with a
+// policy of its own, stay as they are. Later calls of a thread do nothing.
 void KeepCoreForWaker();
 
 }  // namespace kungfu

@@ -302,7 +302,8 @@ KUNGFU_EXPORT int kungfu_wait(void (*start)(void* arg, kungfu_done done, void* d
 /* For a thread that may wait for a moment, but must not block. Calls start(arg), which begins operations. Then it does
  * the core's work, for `seconds` at most, until until(arg) is not 0 or nothing has come for a while (KUNGFU_SPIN).
  * `until` is called on this thread. From `done`, while another thread does the core's work, or where peers share cores
- * it may return at once. A thread that has one core, and is not the main one, gets the policy SCHED_BATCH. */
+ * it may return at once. A thread that has one core, and is not the main one, gets the policy SCHED_BATCH for
+ * good. */
 KUNGFU_EXPORT void kungfu_help(void (*start)(void* arg), int (*until)(void* arg), void* arg, double seconds);
 
 /* A digest of `size` bytes, the same on every peer. */
@@ -346,7 +347,7 @@ typedef struct {
   uint64_t refused_frames; /* of an old epoch, or of an operation that has failed */
   uint64_t connections;    /* open now, both directions */
   uint64_t direct;         /* all_reduces in memory of the host's peers, without copies */
-  uint64_t shared_bytes;   /* of kungfu_shared_allocate, in use now */
+  uint64_t shared_bytes;   /* of kungfu_shared_allocate, in use now, and what repeated operations keep */
   uint64_t pending;        /* operations that were called and are not over */
 } kungfu_statistics;
 KUNGFU_EXPORT void kungfu_get_statistics(kungfu_statistics* statistics);

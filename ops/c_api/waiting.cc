@@ -3,7 +3,6 @@
 #include <functional>
 #include <optional>
 
-#include "ops/base/cores.h"
 #include "ops/base/deadline.h"
 #include "ops/base/event.h"
 #include "ops/base/status.h"
@@ -61,6 +60,5 @@ int kungfu_wait(void (*start)(void* arg, kungfu_done done, void* done_arg), void
 void kungfu_help(void (*start)(void* arg), int (*until)(void* arg), void* arg, double seconds) {
   StatusOr<Peer*> peer = kungfu::DefaultPeer();
   if (!peer.ok()) return start(arg);
-  kungfu::KeepCoreForWaker();
   (*peer)->Help([=] { start(arg); }, [=] { return until(arg) != 0; }, Seconds(seconds));
 }

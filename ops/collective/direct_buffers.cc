@@ -14,8 +14,10 @@ namespace {
 constexpr uint64_t kMostCopied = 4 << 20;
 constexpr uint64_t kMostCopiedPart = 8;
 
-// Up to a thousand operations rest (operation_table.cc), and each may keep a block of this size.
-constexpr uint64_t kMostKept = 16 << 10;
+// Up to a thousand operations of a session or group rest (operation_table.cc). Each may keep so many pages of the
+// arena, or this part of it.
+constexpr uint64_t kMostKeptPages = 4;
+constexpr uint64_t kMostKeptPart = 4096;
 
 // Part of a piece: in the arena at `offset`, or elsewhere.
 struct Part {
@@ -136,16 +138,16 @@ bool DirectBuffers::Place(CrossCoreCopier* copier, const Payload& send, const Pi
   sizes.Add(recvs);
   if (sizes.copies > std::max(kMostCopied, 2 * TotalSize(send) / kMostCopiedPart)) return false;
   const uint64_t page = SharedMemory::PageSize();
-  const uint64_t table = UpTo((sends.size() + recvs.size()) * sizeof(DirectEntry), page);
-  if (!HasBlock(table + sizes.places)) return false;
+  const uint64_t table_size = UpTo((sends.size() + recvs.size()) * sizeof(DirectEntry), page);
+  if (!EnsureBlock(table_size + sizes.places)) return false;
   placed_ = true;
   sends_ = static_cast<uint32_t>(sends.size());
   recvs_ = static_cast<uint32_t>(recvs.size());
   for (const Part& part : recvs) {
     if (part.offset) exposed_.push_back({part.data, part.size});
   }
-  if (sizes.places > 0) exposed_.push_back({block_ + table, UpTo(sizes.places, page)});
-  uint64_t next = this->table() + table;
+  if (sizes.places > 0) exposed_.push_back({block_ + table_size, UpTo(sizes.places, page)});
+  uint64_t next = table() + table_size;
   auto* entry = reinterpret_cast<DirectEntry*>(block_);
   entry = Describe(*arena_, sends, entry, &next,
                    [&](const Part& part, char* place) { copier->Copy(place, part.data, part.size); });
@@ -161,11 +163,13 @@ void DirectBuffers::Release() {
   exposed_.clear();
   results_.clear();
   destinations_.clear();
-  if (block_size_ > kMostKept) FreeBlock();
+  const uint64_t kept =
+      std::min<uint64_t>(kMostKeptPages * SharedMemory::PageSize(), arena_->bytes().size / kMostKeptPart);
+  if (block_size_ > kept) FreeBlock();
 }
 
-// Whether there is a block of at least so many bytes now.
-bool DirectBuffers::HasBlock(uint64_t size) {
+// False: the arena has no block of at least so many bytes.
+bool DirectBuffers::EnsureBlock(uint64_t size) {
   if (block_ != nullptr && size <= block_size_) return true;
   FreeBlock();
   block_ = static_cast<char*>(arena_->Allocate(size));

@@ -1,7 +1,7 @@
 // This rank's data of an all-reduce, in memory that the host's other peers may read and write. Data in the arena stay
 // where they are. The rest, which must be little, gets a place in the arena while the operation runs: data elsewhere,
-// and the ends of a result that share their page with other data. So the pages that others write to belong to the
-// operation alone, and can be withdrawn from them.
+// and the ends of a result that share their page with other data. A little place stays for the next operation. So the
+// pages that others write to belong to the operation alone, and can be withdrawn from them.
 //
 // The part that this rank reduces itself is not copied: no other peer goes there.
 
@@ -37,7 +37,8 @@ class DirectBuffers {
   // it is the first time, or they were released; there is room for as much as is sent; more may be received.
   bool Place(CrossCoreCopier* copier, const Payload& send, const Pieces& recv, const ShortList<Range>& own,
              size_t element_size);
-  // No other peer touches the data any more, or ever has. A small block is kept for what is placed next.
+  // No other peer touches the data any more, or ever has. A small block is kept for what is placed next,
+  // until this object ends.
   void Release();
   // Whether others may read and write.
   bool placed() const { return placed_; }
@@ -52,7 +53,7 @@ class DirectBuffers {
   void TakeResults() { Copy(results_, destinations_); }
 
  private:
-  bool HasBlock(uint64_t size);
+  bool EnsureBlock(uint64_t size);
   void FreeBlock();
 
   Arena* const arena_;

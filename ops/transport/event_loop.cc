@@ -12,6 +12,7 @@
 #include <string>
 #include <system_error>
 
+#include "ops/base/cores.h"
 #include "ops/base/logging.h"
 
 namespace kungfu {
@@ -215,6 +216,7 @@ void EventLoop::Finish() {
 void EventLoop::Help(const std::function<void()>& start, const std::function<bool()>& until,
                      std::optional<Seconds> longest) {
   if (InLoop()) return start();
+  if (longest) KeepCoreForWaker();
   const Deadline last = longest ? After(*longest) : Deadline::max();
   const Patience patience = longest ? patience_.IfThereAreCores() : patience_;
   if (TryEnter()) {

@@ -78,8 +78,8 @@ class EventLoop {
   // For a thread that is about to wait: calls `start`, which may post at little cost. Then it runs the loop until
   // `until` is true, `longest` has passed, or there was no work for as long as it looks on. Meanwhile the loop's own
   // thread sleeps; if it is at work, this one waits for its turn for a moment. `until` must be safe to call from either
-  // place. A caller that gives a `longest` has other work than to wait: where peers share cores it does not look on. On
-  // the loop: only calls `start`.
+  // place. A caller that gives a `longest` has other work than to wait: where peers share cores it does not look on,
+  // and it keeps its core for who wakes it (cores.h). On the loop: only calls `start`.
   void Help(const std::function<void()>& start, const std::function<bool()>& until, std::optional<Seconds> longest)
       EXCLUDES(turn_, mu_);
 

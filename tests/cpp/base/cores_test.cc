@@ -74,26 +74,40 @@ KF_TEST(Cores, OfThisProcess) {
   EXPECT_LE(CoresOfThisProcess(), CPU_COUNT(&set));
 }
 
-// The scheduling policy of a thread with these cores, after the call.
-int PolicyWith(const cpu_set_t& cores) {
-  int policy = -1;
+// In a thread of its own, with so many of the cores of this one.
+template <typename Run>
+void RunWithCores(int most, Run run) {
   std::thread([&] {
+    cpu_set_t cores;
+    EXPECT_EQ(sched_getaffinity(0, sizeof(cores), &cores), 0);
+    for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&cores) > most; ++core) CPU_CLR(core, &cores);
     EXPECT_EQ(sched_setaffinity(0, sizeof(cores), &cores), 0);
-    KeepCoreForWaker();
-    policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+    run(CPU_COUNT(&cores));
   }).join();
-  return policy;
 }
 
-KF_TEST(Cores, KeptForWakers) {
-  cpu_set_t all, first;
-  ASSERT_EQ(sched_getaffinity(0, sizeof(all), &all), 0);
-  CPU_ZERO(&first);
-  for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&first) == 0; ++core) {
-    if (CPU_ISSET(core, &all)) CPU_SET(core, &first);
-  }
-  EXPECT_EQ(PolicyWith(first), SCHED_BATCH);
-  if (CPU_COUNT(&all) > 1) EXPECT_EQ(PolicyWith(all), SCHED_OTHER);
+KF_TEST(Cores, OneIsKeptForWakers) {
+  RunWithCores(1, [](int) {
+    KeepCoreForWaker();
+    EXPECT_EQ(sched_getscheduler(0), SCHED_BATCH);
+  });
+}
+
+// On a machine of one core that is the one.
+KF_TEST(Cores, OfSeveralNoneIsKept) {
+  RunWithCores(CPU_SETSIZE, [](int cores) {
+    KeepCoreForWaker();
+    EXPECT_EQ(sched_getscheduler(0), cores > 1 ? SCHED_OTHER : SCHED_BATCH);
+  });
+}
+
+KF_TEST(Cores, APolicyOfOnesOwnStays) {
+  RunWithCores(1, [](int) {
+    const sched_param none{};
+    EXPECT_EQ(sched_setscheduler(0, SCHED_IDLE, &none), 0);
+    KeepCoreForWaker();
+    EXPECT_EQ(sched_getscheduler(0), SCHED_IDLE);
+  });
 }
 
 // A program waits in its main thread for the end of a step.

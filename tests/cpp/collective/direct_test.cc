@@ -52,6 +52,26 @@ KF_TEST(Direct, OneNameInOnePlaceAfterTheOther) {
   for (const Buffer& bystander : bystanders) EXPECT_TRUE(bystander.bytes() == untouched);
 }
 
+// More than rest keep nothing.
+KF_TEST(Direct, ManyNamesKeepLittle) {
+  Cluster cluster(2, Direct());
+  constexpr int kNames = 1500, kResting = 1 << 10;
+  std::vector<Buffer> tensors;
+  for (int rank = 0; rank < 2; ++rank) {
+    tensors.emplace_back(cluster.arena(rank), Place::kShared, std::vector<char>(1 << 12, 1));
+  }
+  const uint64_t before = cluster.arena(0)->statistics().in_use;
+  for (int i = 0; i < kNames; ++i) {
+    ExpectAllOk(cluster.Run([&](int rank) {
+      Operation operation = MakeOperation(Kind::kAllReduce, "x" + std::to_string(i), DType::kUint8, ReduceOp::kMax);
+      operation.spans = {{tensors[rank].data(), tensors[rank].data(), 1 << 12}};
+      return operation;
+    }));
+  }
+  EXPECT_EQ(cluster.peer(0)->counters().direct(), uint64_t{kNames});
+  EXPECT_LE(cluster.arena(0)->statistics().in_use, before + kResting * SharedMemory::PageSize());
+}
+
 // As host_mover.h says what it costs.
 KF_TEST(Direct, OneShortMessageFromEachToEach) {
   for (const int size : {2, 3, 8}) {
@@ -233,6 +253,7 @@ KF_TEST(Direct, WhoGivesUpHasNotFinished) {
   const auto received = [&] { return cluster.peer(1)->TrafficByRank()[0].total.sum().received; };
   const auto sent = [&] { return cluster.peer(0)->TrafficByRank()[1].total.sum().sent; };
   const uint64_t received_before = received(), sent_before = sent();
+  const uint64_t in_use = cluster.arena(0)->statistics().in_use;
   uint64_t handle;
   std::future<Status> first = cluster.Start(0, reduce(tensors[0]), &handle);
   EXPECT_TRUE(Becomes([&] { return received() > received_before; }));
@@ -255,6 +276,8 @@ KF_TEST(Direct, WhoGivesUpHasNotFinished) {
   cluster.session(0)->Cancel(handle, OkStatus());
   EXPECT_EQ(Wait(&first).code(), Code::kCancelled);
   EXPECT_TRUE(Becomes([&] { return *withdrawn == 0; }));
+  // The table that rank 1 may still read is kept from others.
+  EXPECT_EQ(cluster.arena(0)->statistics().in_use, in_use);
   given_up.set_value();
   EXPECT_EQ(Wait(&second).code(), Code::kCancelled);
   for (std::future<Status>& one : broadcasts) EXPECT_OK(Wait(&one));

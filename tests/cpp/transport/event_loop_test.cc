@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -350,6 +351,25 @@ KF_TEST(EventLoop, HelpsNobodyOnTheLoopAndAfterTheEnd) {
   called = false;
   loop->Help(start, until, Seconds(1));
   EXPECT_TRUE(called);
+}
+
+// Only those that have other work do (cores.h).
+KF_TEST(EventLoop, HelpersKeepTheirCoreForWhoWakesThem) {
+  const std::unique_ptr<EventLoop> loop = NewLoop();
+  const auto policy_after = [&](std::optional<Seconds> longest) {
+    int policy = -1;
+    std::thread([&] {
+      cpu_set_t one;
+      CPU_ZERO(&one);
+      CPU_SET(sched_getcpu(), &one);
+      EXPECT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
+      loop->Help([] {}, [] { return true; }, longest);
+      policy = sched_getscheduler(0);
+    }).join();
+    return policy;
+  };
+  EXPECT_EQ(policy_after(Seconds(1)), SCHED_BATCH);
+  EXPECT_EQ(policy_after(std::nullopt), SCHED_OTHER);
 }
 
 // Has something to do so many times; then it is woken by a descriptor.

@@ -126,10 +126,26 @@ MUTANTS = [
     Mutant(
         name="a-direct-sum-takes-memory",
         file="ops/collective/direct_buffers.cc",
-        text="if (block_size_ > kMostKept) FreeBlock();",
+        text="if (block_size_ > kept) FreeBlock();",
         fault="FreeBlock();",
         why="A repeated sum in shared memory allocates again.",
         test="collective_test Allocations.",
+    ),
+    Mutant(
+        name="a-table-in-use-is-given-away",
+        file="ops/collective/direct_buffers.cc",
+        text="  if (!placed_) FreeBlock();",
+        fault="  FreeBlock();",
+        why="A peer that is late reads other data for a table, and writes where that says.",
+        test="collective_test Direct.WhoGivesUpHasNotFinished",
+    ),
+    Mutant(
+        name="what-rests-is-never-given-back",
+        file="ops/collective/direct_buffers.cc",
+        text="  if (!placed_) FreeBlock();",
+        fault="",
+        why="Each name of a long training takes a page of the arena for good.",
+        test="collective_test Direct.ManyNamesKeepLittle",
     ),
     Mutant(
         name="a-kept-block-is-always-enough",
