@@ -1,7 +1,7 @@
 // This rank's data of an all-reduce, in memory that the host's other peers may read and write. Data in the arena stay
 // where they are. The rest, which must be little, gets a place in the arena while the operation runs: data elsewhere,
-// and the ends of a result that share their page with other data. A little place stays for the next operation. So the
-// pages that others write to belong to the operation alone, and can be withdrawn from them.
+// and the ends of a result that share their page with other data. So the pages that others write to belong to the
+// operation alone, and can be withdrawn from them. A little place stays for the next operation.
 //
 // The part that this rank reduces itself is not copied: no other peer goes there.
 

@@ -6,20 +6,15 @@ which takes longer than to go on at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
-from adapters.alone import averages, optimizer, rank, scope, size
+from adapters.alone import averages, optimizer, rank, run, scope, size
 
 __all__ = ["averages", "mean", "optimizer", "rank", "run", "scope", "size"]
 
 _queue = tf.queue.FIFOQueue(1, [tf.float32])
-
-
-def run(function: Callable[[], Any]) -> Any:
-    return function()
 
 
 def mean(tensors: list[Any], name: str) -> list[Any]:
