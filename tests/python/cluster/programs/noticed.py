@@ -35,12 +35,13 @@ class Faults(fits.keras.callbacks.Callback):
         self.epochs.append(epoch)
 
     def on_train_batch_end(self, batch: int, logs: object = None) -> None:
-        if config.RESTARTS.get() > 0 or batch != 1:
+        if config.RESTARTS.get() > 0:
             return
-        if self.epochs[-1] == 1 and kf.rank() == 3:
+        if (self.epochs[-1], batch, kf.rank()) == (1, 1, 3):
             os.kill(os.getpid(), signal.SIGKILL)
-        if self.epochs[-1] == 2 and kf.rank() == 0:
-            # As by --signal=TERM. It may be ended by that, too.
+        if (self.epochs[-1], batch, kf.rank()) == (2, 0, 0):
+            # As by --signal=TERM. It may be ended by that, too. Others may have begun the second
+            # of the epoch's three steps, and all end after it then.
             subprocess.run(["scancel", "--signal=TERM", os.environ["SLURM_JOB_ID"]], check=False)
             until_noticed("_is_told")
 
