@@ -37,7 +37,7 @@ MUTANTS = [
     ),
     Mutant(
         name="resting-box-hears",
-        file="ops/router/mailbox.cc",
+        file="ops/router/mailbox_places.h",
         text="if (box.number == number && !box.rests) return &box;",
         fault="if (box.number == number) return &box;",
         why="A message that comes after its operation is taken for one of the next.",

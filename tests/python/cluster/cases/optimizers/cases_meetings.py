@@ -1,11 +1,7 @@
-"""Optimizers whose peers meet after some steps, against a simulation in NumPy of their docstrings.
-
-All peers simulate all of them: a linear model, trained by gradient descent with momentum.
-"""
+"""Optimizers whose peers meet after some steps, against a simulation of their docstrings."""
 
 from __future__ import annotations
 
-import functools
 import os
 import tempfile
 
@@ -13,151 +9,38 @@ import numpy as np
 import tensorflow as tf
 import training
 from harness import Skip, each, exhaustive
+from meetings_in_numpy import (
+    FIRST,
+    METHODS,
+    MOMENTUM,
+    NAMES,
+    RATE,
+    DiLoCo,
+    LocalSGD,
+    algorithm_of,
+    batches,
+    close,
+    families,
+    flat,
+    gradients,
+    model_of,
+    sgd,
+    simulated,
+    step_of,
+    train,
+)
 from support import operations_done, raised_by
 
 import kungfu_tf as kf
-from kungfu_tf import errors, optimizers
+from kungfu_tf import optimizers
 from kungfu_tf.native import libraries
 from kungfu_tf.optimizers import DiLoCoOptimizer, LocalSGDOptimizer, SynchronousSGDOptimizer
 from kungfu_tf.upstream import generations
 
 JOBS = [{"np": 3}, {"np": 1, "cases": ["a_loop", "the_default_outer_optimizer"]}]
 
-RATE, MOMENTUM = 1 / 16, 7 / 8
-TOLERANCE = 1e-12
 MODES = ["eager", "function"]
-
-tf.keras.backend.set_floatx("float64")
 keras = tf.keras
-
-
-def batches(steps):
-    """[step, rank, sample, feature], and what the model should say."""
-    random = np.random.default_rng(5)
-    x = random.normal(size=(steps, kf.size(), 8, 3))
-    return x, np.sin(x.sum(axis=-1, keepdims=True)) + np.arange(kf.size())[:, None, None]
-
-
-FIRST = np.random.default_rng(6).normal(size=4)  # the last is the bias
-
-
-def gradients(weights, x, y):
-    """Of the mean squared error of each peer's batch."""
-    error = x @ weights[:, :3, None] + weights[:, None, 3:] - y
-    by_weight = 2 * np.mean(error * x, axis=1)
-    return np.concatenate([by_weight, 2 * np.mean(error, axis=1)], axis=1)
-
-
-class LocalSGD:
-    """What the meetings do to the weights, [rank, weight]."""
-
-    def __init__(self, every, start=0):
-        self.every = every
-        self.start = start
-
-    def is_synchronous(self, step):
-        return step < self.start
-
-    def meets_after(self, step):
-        return step >= self.start and (step + 1 - self.start) % self.every == 0
-
-    def meet(self, weights):
-        return np.broadcast_to(weights.mean(axis=0), weights.shape)
-
-
-class DiLoCo(LocalSGD):
-    def __init__(self, every, rate, momentum, nesterov=True):
-        super().__init__(every)
-        self.anchor = FIRST
-        self.speed = np.zeros(4)
-        self.rate, self.momentum, self.nesterov = rate, momentum, nesterov
-
-    def meet(self, weights):
-        step = self.rate * (self.anchor - weights.mean(axis=0))
-        self.speed = self.momentum * self.speed - step
-        move = self.momentum * self.speed - step if self.nesterov else self.speed
-        self.anchor = self.anchor + move
-        return np.broadcast_to(self.anchor, weights.shape)
-
-
-def simulated(method, steps, rate=RATE, momentum=MOMENTUM):
-    weights = np.broadcast_to(FIRST, [kf.size(), 4])
-    speeds = np.zeros([kf.size(), 4])
-    for step, (x, y) in enumerate(zip(*batches(steps), strict=True)):
-        g = gradients(weights, x, y)
-        if method.is_synchronous(step):
-            g = np.broadcast_to(g.mean(axis=0), g.shape)
-        speeds = momentum * speeds - rate * g
-        weights = weights + speeds
-        if method.meets_after(step):
-            weights = method.meet(weights)
-    return weights
-
-
-def sgd(rate=RATE, momentum=MOMENTUM, **options):
-    return keras.optimizers.SGD(rate, momentum=momentum, **options)
-
-
-METHODS = {
-    "local": (lambda o: LocalSGDOptimizer(o, every=4), lambda: LocalSGD(4)),
-    "post-local": (lambda o: LocalSGDOptimizer(o, every=4, start=11), lambda: LocalSGD(4, 11)),
-    "diloco": (
-        lambda o: DiLoCoOptimizer(
-            o, outer=keras.optimizers.SGD(5 / 8, momentum=3 / 4, nesterov=True), every=4
-        ),
-        lambda: DiLoCo(4, 5 / 8, 3 / 4),
-    ),
-    "slowmo": (
-        lambda o: DiLoCoOptimizer(o, outer=keras.optimizers.SGD(7 / 8, momentum=1 / 2), every=6),
-        lambda: DiLoCo(6, 7 / 8, 1 / 2, nesterov=False),
-    ),
-}
-NAMES = ["local", "post-local", "diloco", "slowmo"]
-
-
-def model_of(first=FIRST):
-    model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(1)])
-    model.set_weights([first[:3, None], first[3:]])
-    return model
-
-
-def flat(weights):
-    return np.concatenate([np.ravel(w) for w in weights])
-
-
-def step_of(model, optimizer, scale=1.0):
-    variables = model.trainable_variables
-
-    def step(x, y):
-        with tf.GradientTape() as tape:
-            loss = scale * tf.reduce_mean(tf.square(model(x, training=True) - y))
-        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
-
-    return step
-
-
-def train(optimizer, steps, mode="function"):
-    """This peer's weights after so many steps of a loop."""
-    model = model_of()
-    step = step_of(model, optimizer)
-    step = tf.function(step) if mode == "function" else step
-    for x, y in zip(*batches(steps), strict=True):
-        step(tf.constant(x[kf.rank()]), tf.constant(y[kf.rank()]))
-    return model
-
-
-def algorithm_of(optimizer):
-    [algorithm] = generations.algorithms_of(optimizer)
-    return algorithm
-
-
-def close(found, expected):
-    np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=TOLERANCE)
-
-
-def families():
-    found = [keras.optimizers]
-    return found if training.is_keras_3() else [*found, keras.optimizers.legacy]
 
 
 @each(method=NAMES, mode=MODES)
@@ -303,93 +186,6 @@ def case_each_optimizer_has_an_outer_one_of_its_own():
     assert [float(generations.native(one.learning_rate)) for one in made] == [0.5, 0.5]
 
 
-@each(method=["local", "diloco"], mode=MODES)
-def case_steps_without_an_update_count(method, mode):
-    """Each peer's loss scale skips other steps, and all meet after the same."""
-    if not training.is_keras_3():
-        raise Skip("its LossScaleOptimizer is another one: see the next case")
-    optimizer = METHODS[method][0](keras.optimizers.SGD(RATE))
-    scaled = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=8.0)
-    skipped = skips(scaled, method, mode, lambda loss: scaled.scale_loss(loss))
-    assert int(generations.native(optimizer.iterations)) == STEPS - len(skipped)
-
-
-@each(method=["local", "diloco"], mode=MODES)
-def case_steps_without_an_update_count_in_keras_2(method, mode):
-    if training.is_keras_3():
-        raise Skip("Keras 2")
-    for family in families():
-        optimizer = METHODS[method][0](family.SGD(RATE))
-        scaled = keras.mixed_precision.LossScaleOptimizer(optimizer, initial_scale=8.0)
-        skips(scaled, method, mode, scaled.get_scaled_loss)
-
-
-STEPS = 12
-
-
-def skips(scaled, method, mode, scale_loss):
-    """Trains while this peer skips steps. Returns which."""
-    is_keras_3 = training.is_keras_3()
-    model = model_of()
-    variables = model.trainable_variables
-
-    def step(x, y, factor):
-        with tf.GradientTape() as tape:
-            loss = scale_loss(tf.reduce_mean(tf.square(model(x, training=True) - y)))
-        grads = [g * factor for g in tape.gradient(loss, variables)]
-        if not is_keras_3:
-            grads = scaled.get_unscaled_gradients(grads)
-        scaled.apply_gradients(zip(grads, variables, strict=True))
-
-    step = tf.function(step) if mode == "function" else step
-    skipped = [[0], [3, 4, 5], [1, 11]]
-    weights = np.broadcast_to(FIRST, [kf.size(), 4])
-    simulation = METHODS[method][1]()
-    before = operations_done()
-    for number, (x, y) in enumerate(zip(*batches(STEPS), strict=True)):
-        factor = np.inf if number in skipped[kf.rank()] else 1.0
-        step(*map(tf.constant, (x[kf.rank()], y[kf.rank()], np.float64(factor))))
-        moves = np.array([[number not in skipped[rank]] for rank in range(kf.size())])
-        weights = weights - RATE * gradients(weights, x, y) * moves
-        if simulation.meets_after(number):
-            weights = simulation.meet(weights)
-        close(flat(model.get_weights()), weights[kf.rank()])
-    assert operations_done() - before <= STEPS // 4 + 4  # the meetings, and what a trace agrees on
-    return skipped[kf.rank()]
-
-
-@each(method=["local", "diloco"])
-def case_accumulated_gradients(method):
-    """Steps count, not updates: the first meeting is in the middle of an update."""
-    if not training.is_keras_3():
-        raise Skip("Keras 3 accumulates gradients")
-    optimizer = METHODS[method][0](keras.optimizers.SGD(RATE, gradient_accumulation_steps=3))
-    model = train(optimizer, STEPS)
-    weights = np.broadcast_to(FIRST, [kf.size(), 4])
-    gathered = np.zeros([kf.size(), 4])
-    simulation = METHODS[method][1]()
-    for number, (x, y) in enumerate(zip(*batches(STEPS), strict=True)):
-        gathered = gathered + gradients(weights, x, y)
-        if number % 3 == 2:
-            weights, gathered = weights - RATE * gathered / 3, 0 * gathered
-        if simulation.meets_after(number):
-            weights = simulation.meet(weights)
-    close(flat(model.get_weights()), weights[kf.rank()])
-
-
-def case_a_loss_scale_around_several_optimizers_is_refused():
-    if not training.is_keras_3() or not hasattr(keras.optimizers, "MultiOptimizer"):
-        raise Skip("this Keras has no MultiOptimizer")
-    model = model_of()
-    parts = [keras.optimizers.SGD(RATE, gradient_accumulation_steps=2) for _ in range(2)]
-    multi = keras.optimizers.MultiOptimizer(lambda v: parts[int("bias" in v.path)])
-    multi.build(model.trainable_variables)
-    scaled = keras.optimizers.LossScaleOptimizer(multi)
-    step = step_of(model, LocalSGDOptimizer(scaled, every=2))
-    x, y = (tf.constant(part[0, kf.rank()]) for part in batches(1))
-    assert "several optimizers" in raised_by(errors.UnimplementedError, lambda: step(x, y))
-
-
 def case_anchors_of_halves_are_in_float32():
     """A movement below the precision of the variable counts."""
     variable = tf.Variable(tf.ones([4], tf.bfloat16))
@@ -398,18 +194,6 @@ def case_anchors_of_halves_are_in_float32():
     for _ in range(8):
         optimizer.apply_gradients([(tf.fill([4], tf.constant(0.25, tf.bfloat16)), variable)])
     assert np.all(tf.cast(variable, tf.float32).numpy() < 1)
-
-
-def case_peers_at_different_steps_get_an_error():
-    optimizer = LocalSGDOptimizer(sgd(), every=4)
-    model = train(optimizer, 2)
-    schedule = algorithm_of(optimizer).schedule
-    schedule.steps.assign(2 + 4 * kf.rank())
-    schedule.steps_at_meeting.assign(4 * kf.rank())
-    step = step_of(model, optimizer)
-    x, y = (tf.constant(part[0, kf.rank()]) for part in batches(1))
-    step(x, y)
-    raised_by(tf.errors.InvalidArgumentError, lambda: step(x, y))
 
 
 def case_anchors_are_those_of_rank_0():
@@ -424,51 +208,6 @@ def case_anchors_are_those_of_rank_0():
     assert kf.ops.consensus(flat(model.get_weights()))
     with kf.average_variables(model):
         assert kf.ops.consensus(flat(model.get_weights()))
-
-
-def case_variables_that_come_later_are_refused():
-    optimizer = DiLoCoOptimizer(sgd(), every=2)
-    variables = [tf.Variable([1.0]), tf.Variable([2.0])]
-    optimizer.build(variables)
-    optimizer.apply_gradients([(tf.constant([1.0]), variables[0])])
-    text = raised_by(
-        errors.UnimplementedError,
-        lambda: optimizer.apply_gradients([(tf.constant([1.0]), variables[1])]),
-    )
-    assert "an optimizer for each" in text
-
-
-@each(method=["local", "diloco"], mode=MODES)
-def case_steps_with_other_variables_are_refused(method, mode):
-    """With two lists in turn, each second step, one of them would never be at a meeting."""
-    optimizer = METHODS[method][0](sgd())
-    variables = [tf.Variable([1.0]), tf.Variable([2.0])]
-    if hasattr(optimizer, "build"):
-        optimizer.build(variables)
-
-    def step(*trained):
-        optimizer.apply_gradients([(tf.ones_like(v), v) for v in trained])
-
-    step = tf.function(step) if mode == "function" else step
-    step(*variables)
-    step(*variables)
-    before = [v.numpy() for v in variables]
-    text = raised_by(errors.UnimplementedError, lambda: step(variables[1]))
-    assert "other variables" in text and "an optimizer for each" in text, text
-    np.testing.assert_array_equal([v.numpy() for v in variables], before)
-    step(*variables)
-
-
-def case_a_session_with_two_lists_of_variables_is_refused():
-    v1 = tf.compat.v1
-    optimizer = LocalSGDOptimizer(v1.train.GradientDescentOptimizer(RATE), every=2)
-    for _ in range(2):  # each graph has variables of its own
-        with tf.Graph().as_default():
-            one, two = (v1.get_variable(name, [], tf.float64) for name in ("one", "two"))
-            optimizer.minimize(one**2, var_list=[one])
-            minimize = functools.partial(optimizer.minimize, two**2, var_list=[two])
-            text = raised_by(errors.UnimplementedError, minimize)
-            assert "other variables" in text, text
 
 
 def case_the_model_of_diloco_is_its_anchor():
