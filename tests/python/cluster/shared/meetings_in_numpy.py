@@ -100,7 +100,6 @@ METHODS = {
         lambda: DiLoCo(6, 7 / 8, 1 / 2, nesterov=False),
     ),
 }
-NAMES = ["local", "post-local", "diloco", "slowmo"]
 
 
 def model_of(first=FIRST):

@@ -13,7 +13,6 @@ from meetings_in_numpy import (
     FIRST,
     METHODS,
     MOMENTUM,
-    NAMES,
     RATE,
     DiLoCo,
     LocalSGD,
@@ -39,6 +38,7 @@ from kungfu_tf.upstream import generations
 
 JOBS = [{"np": 3}, {"np": 1, "cases": ["a_loop", "the_default_outer_optimizer"]}]
 
+NAMES = ["local", "post-local", "diloco", "slowmo"]
 MODES = ["eager", "function"]
 keras = tf.keras
 
