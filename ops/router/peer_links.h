@@ -34,21 +34,21 @@ struct PeerLinks {
   bool is_over() const { return in.empty() && !is_out_open(); }
   // There is or was one.
   bool connected() const { return (out && out->connected()) || !in.empty(); }
-  // Over our connection.
-  uint64_t bytes_sent() const;
-  // Over connections; and with what went in memory, and what the messages were.
+  // Over our connection of now.
+  uint64_t out_bytes_sent() const;
+  // Over all connections, past ones, too; the latter with what went in memory, and what the messages were.
   Traffic::Bytes bytes() const { return OverConnections().sum(); }
   Traffic traffic() const;
   size_t num_connections() const { return in.size() + (is_out_connected() ? 1 : 0); }
 
   // The time of the last sign of life.
   Clock::time_point LastHeard();
-  // A connection has ended.
+  // A connection has ended, or is about to.
   void NoteReason(const Status& reason);
-  // Ours has ended.
+  // Ours has ended: what it carried is counted. REQUIRES: there is one.
   void CountOut();
 
-  // These give up what they return. What it carried and heard is counted.
+  // These give up what they return. What it carried and heard is counted. REQUIRES: it is here.
   std::unique_ptr<OutLink> TakeOut();
   std::unique_ptr<InLink> TakeIn(InLink* link);
   // Those of earlier generations.
@@ -56,10 +56,11 @@ struct PeerLinks {
 
  private:
   Traffic OverConnections() const;
+  void Count(const InLink& link);
 
   Traffic past_;                    // over connections that have ended
   Clock::time_point last_heard_{};  // the same, and by what the peer took
-  uint64_t sent_ = 0;               // bytes, when it was looked
+  uint64_t sent_ = 0;               // bytes over our connection, when it was looked
 };
 
 }  // namespace kungfu

@@ -223,7 +223,7 @@ Clock::time_point Router::LastHeardOnLoop(const PeerId& peer) {
 uint64_t Router::BytesSentOnLoop(const PeerId& peer) const {
   KF_DCHECK(loop_->InLoop());
   const auto it = peers_.find(peer);
-  return it == peers_.end() ? 0 : it->second.bytes_sent();
+  return it == peers_.end() ? 0 : it->second.out_bytes_sent();
 }
 
 bool Router::HasLeftOnLoop(const PeerId& peer) const {

@@ -21,14 +21,14 @@ std::atomic<uint64_t> allocations{0};
 // Sanitizers have their own.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
-// Inlined, one of a pair alone, GCC would take for another one's memory.
-[[gnu::noinline]] void* operator new(size_t size) {
+// GCC warns of mismatched memory where it inlines only one of new and delete.
+__attribute__((noinline)) void* operator new(size_t size) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   if (void* const memory = std::malloc(std::max<size_t>(size, 1))) return memory;
   throw std::bad_alloc();
 }
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void* memory) noexcept { std::free(memory); }
+__attribute__((noinline)) void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace kungfu::testing {
 namespace {

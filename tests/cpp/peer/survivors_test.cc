@@ -181,7 +181,7 @@ KF_TEST(Survivors, LeaveThoseBehindThatAreAboutToLeave) {
   std::vector<std::future<Status>> futures = job.AllAdvance("abc");
   job.HearEntered('a');
   job.Survive("a", "ab");  // b has agreed to leave, and was not told of the list that it leaves for
-  job.HearEntered('a');
+  job.HearEntered('a');    // its call may have ended with c, before it heard of the loss
   EXPECT_OK(Wait(&futures[0]));
   EXPECT_OK(Wait(&futures[1]));
   EXPECT_EQ(job.peer('b')->session()->size(), 0);

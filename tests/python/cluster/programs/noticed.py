@@ -40,8 +40,8 @@ class Faults(fits.keras.callbacks.Callback):
         if (self.epochs[-1], batch, kf.rank()) == (1, 1, 3):
             os.kill(os.getpid(), signal.SIGKILL)
         if (self.epochs[-1], batch, kf.rank()) == (2, 0, 0):
-            # As by --signal=TERM. It may be ended by that, too. Others may have begun the second
-            # of the epoch's three steps, and all end after it then.
+            # As by --signal=TERM. scancel may be ended by it, too. Others may have begun the second
+            # of the epoch's three steps: then all end after that one.
             subprocess.run(["scancel", "--signal=TERM", os.environ["SLURM_JOB_ID"]], check=False)
             until_noticed("_is_told")
 

@@ -1,6 +1,6 @@
 """A linear model whose peers meet after some steps, and the same in NumPy, from the docstrings.
 
-All peers simulate all of them. The model is trained by gradient descent with momentum.
+Each peer simulates all peers. The model is trained by gradient descent with momentum.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which steps count between two meetings: those without an update do, and all peers count alike."""
+"""Which steps count between two meetings: those without an update, too. And which are refused."""
 
 from __future__ import annotations
 
