@@ -28,7 +28,7 @@ import kungfu_tf as kf
 from kungfu_tf.monitor import measurements
 from tests.waiting import until
 keras = tf.keras
-INTERVAL = 10
+INTERVAL = 5
 class Watches(kf.policy.BasePolicy):
     used, changed, slow = "RING", 0, float("inf")
     def before_step(self, training):
@@ -51,7 +51,7 @@ model = keras.Sequential([keras.layers.Input((256,)), keras.layers.Dense(256)])
 optimizer = kf.optimizers.SynchronousSGDOptimizer(keras.optimizers.SGD(0.01), monitor=True)
 model.compile(optimizer, "mse")
 strategies = ["RING", "BINARY_TREE"]
-policy = kf.policy.InterferenceStrategyPolicy(strategies, interval=INTERVAL, threshold=0.05)
+policy = kf.policy.InterferenceStrategyPolicy(strategies, interval=INTERVAL, threshold=0.2)
 watches = Watches()
 policies = kf.callbacks.PolicyCallback([policy, watches])
 model.fit(x, x, batch_size=4, epochs=10**6, verbose=0, callbacks=[policies])
@@ -62,7 +62,8 @@ print("switched to", watches.used, "after step", watches.changed, flush=True)
 
 
 def slow_down(hosts: Hosts, address: str) -> None:
-    shape = ["root", "tbf", "rate", "8mbit", "burst", "32kb", "latency", "400ms"]
+    """So much that a step takes a second or two: longer than any on a busy machine."""
+    shape = ["root", "tbf", "rate", "2mbit", "burst", "32kb", "latency", "400ms"]
     command = ["tc", "-n", hosts.names[address], "qdisc", "add", "dev", hosts.nics[address], *shape]
     subprocess.run(command, check=True, timeout=30)
 
