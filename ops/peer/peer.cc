@@ -218,9 +218,9 @@ uint64_t Peer::StartOperation(Operation&& operation) {
   }
   if (!config_.control.empty() && !has_begun_) TellOfFirst(&operation);
   if (operation.group != 0) return StartInGroup(std::move(operation));
-  const std::shared_ptr<Session> now = session();
-  if (now->size() <= 1 || !transactions_ || !transactions_->Takes(operation)) return now->Start(std::move(operation));
-  return transactions_->Start(std::move(operation));
+  // In a session of one, too: it may have been left alone amid an exchange.
+  if (transactions_ && transactions_->Takes(operation)) return transactions_->Start(std::move(operation));
+  return session()->Start(std::move(operation));
 }
 
 void Peer::TellOfFirst(Operation* operation) {

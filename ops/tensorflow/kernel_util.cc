@@ -47,6 +47,9 @@ void Stop(uint64_t operation) {
   kungfu_cancel(operation, static_cast<int>(failing->code()), std::string(failing->message()).c_str());
 }
 
+// Whoever has lost all others goes on through the core's thread.
+bool IsAndStaysAlone() { return kungfu_size() == 1 && kungfu_elastic() == 0 && kungfu_membership_version() == 0; }
+
 }  // namespace
 
 absl::Status ToStatus(int code, const char* message) {
@@ -235,7 +238,7 @@ const char* OperationName::Of(OpKernelContext* context) const {
 }
 
 CollectiveKernel::CollectiveKernel(OpKernelConstruction* context)
-    : AsyncOpKernel(context), name_(context), ends_within_call_(kungfu_size() == 1 && kungfu_elastic() == 0) {
+    : AsyncOpKernel(context), name_(context), ends_within_call_(IsAndStaysAlone()) {
   if (context->HasAttr("op")) {
     std::string op;
     OP_REQUIRES_OK(context, context->GetAttr("op", &op));

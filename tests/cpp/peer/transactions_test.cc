@@ -228,6 +228,19 @@ KF_TEST(Transactions, TheLastOneGoesOnAlone) {
   EXPECT_EQ(job.peer('c')->session()->rank(), 0);
 }
 
+// The others are gone before it has begun the whole update.
+KF_TEST(Transactions, TheLastOneBeginsTheRestOfAnUpdateAlone) {
+  Survivable job("ab");
+  Update a, next;
+  a.first.Begin(job.peer('a'), "first", 2);
+  job.Survive("a", "a");
+  ASSERT_TRUE(job.HasCompleted('a', "first"));
+  a.second.Begin(job.peer('a'), "second", 2);
+  a.Expect(1);
+  next.Begin(job.peer('a'));
+  next.Expect(1);
+}
+
 // Rank 0 is the first of the survivors; any other rank is the same peer as before.
 KF_TEST(Transactions, ARootMayBeLostOrGetAnotherRank) {
   Survivable job("abcd");

@@ -19,4 +19,12 @@ MUTANTS = [
         why="KUNGFU_STRATEGY= is an error.",
         test="peer_test Config.",
     ),
+    Mutant(
+        name="the-last-one-leaves-its-update",
+        file="ops/peer/peer.cc",
+        text="if (transactions_ && transactions_->Takes(operation))",
+        fault="if (transactions_ && session()->size() > 1 && transactions_->Takes(operation))",
+        why="Who is left alone amid an update waits for ever for the rest, which it begins apart.",
+        test="peer_test Transactions.",
+    ),
 ]

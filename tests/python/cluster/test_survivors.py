@@ -134,3 +134,9 @@ def test_no_update_is_torn(policy: str, code: int, whole: set[str]) -> None:
     changed = re.findall(r"changed (\d+) of (\d+) in step 2", done.stdout)
     assert [variables for _, variables in changed] == ["18", "18"], done.stdout + done.stderr
     assert {number for number, _ in changed} <= whole, done.stdout + done.stderr
+
+
+def test_the_last_one_begins_the_rest_of_a_step_when_it_is_alone() -> None:
+    done = programs.run(PROGRAM, "last", flags=["-np", "2", *SURVIVE])
+    assert "[1] injected" in done.stdout
+    assert "[0] without it from step 2" in done.stdout, done.stdout + done.stderr

@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -261,8 +262,12 @@ def terminate_runner() -> None:
 
 
 def until_noticed(what: str) -> None:
+    until(lambda: getattr(notice._current, what))
+
+
+def until(is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
-    while not getattr(notice._current, what):
+    while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.01)
 

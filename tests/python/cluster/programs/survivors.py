@@ -1,6 +1,6 @@
 """Trainings that lose a peer each. The survivors compare their weights with those of one process.
 
-survivors.py FOLDER METHOD [[RANK,]RANK:PHASE[:notice|cut]...], or torn, or FOLDER end,
+survivors.py FOLDER METHOD [[RANK,]RANK:PHASE[:notice|cut]...], or torn, or last, or FOLDER end,
 or FOLDER resume STEPS. Each peer knows the data of all others, so it
 can repeat alone what the peers that were there in each step have done together.
 """
@@ -26,6 +26,7 @@ from faults import (
     keras,
     model_of,
     terminate_runner,
+    until,
 )
 from references import alone, those_there
 
@@ -133,6 +134,21 @@ def torn() -> None:
         raise
 
 
+def last() -> None:
+    """The other peer dies amid an exchange, of which this one begins the rest when it is alone."""
+
+    class HoldsBack(Injector):
+        def at(self, phase: str, number: int) -> None:
+            super().at(phase, number)
+            if (phase, number) == (self.fault.phase, self.fault.number):
+                until(lambda: kf.size() == 1)
+
+    injector = HoldsBack(Fault(1, "backward"))
+    model = model_of(injector)
+    model.fit(*data_of(ME), BATCH, EPOCHS, verbose=0, shuffle=False, callbacks=[injector])
+    check_weights(model.get_weights(), [0, 1], injector.fault)
+
+
 def end_together(folder: Path, fault: Fault) -> None:
     """SIGTERM to the runner: all end after the same step, with a backup."""
     model = model_of(Injector(fault))
@@ -179,6 +195,8 @@ def train_with_backup(model: Any, folder: Path, callback: Any) -> Any:
 def main() -> None:
     if sys.argv[1] == "torn":
         return torn()
+    if sys.argv[1] == "last":
+        return last()
     folder = Path(sys.argv[1])
     if sys.argv[2] == "end":
         return end_together(folder, Fault(-1, "traced"))
