@@ -22,6 +22,16 @@ Status TakesNoPart() { return UnavailableError("the peer takes no part any more"
 
 Status HasLeft() { return UnavailableError(Linked("peer-left", "the peer has left")); }
 
+// Removes the link and returns it; null: it is not there.
+template <typename Link>
+std::shared_ptr<Link> Take(std::vector<std::shared_ptr<Link>>* links, const Link* link) {
+  const auto at = std::find_if(links->begin(), links->end(), [&](const auto& other) { return other.get() == link; });
+  if (at == links->end()) return nullptr;
+  std::shared_ptr<Link> taken = std::move(*at);
+  links->erase(at);
+  return taken;
+}
+
 }  // namespace
 
 Router::Router(EventLoop* loop, TransportSet* transports, Seconds connect_timeout, bool open)
@@ -61,7 +71,7 @@ void Router::BeginEpochOnLoop(uint32_t epoch, const PeerList& peers, RouterHandl
 ConnectionHandler* Router::Accept(std::unique_ptr<Connection> connection) {
   const PeerId peer = connection->remote();
   const bool let_in = members_.RankOf(peer) >= 0 || (open_ && peers_.size() < members_.size() + kMaxGuests);
-  Peer& state = peers_[peer];
+  PeerLinks& state = peers_[peer];
   const bool is_over = !state.lost.ok() && !broken_;
   if (closing_ || !let_in || state.parted || is_over || state.in.size() >= kMaxInLinks) {
     KF_LOG(WARNING) << "refused a connection of " << peer.ToString();
@@ -72,7 +82,7 @@ ConnectionHandler* Router::Accept(std::unique_ptr<Connection> connection) {
 }
 
 OutLink* Router::LinkTo(const PeerId& peer) {
-  Peer& state = peers_[peer];
+  PeerLinks& state = peers_[peer];
   if (!state.out) {
     state.out = std::make_unique<OutLink>(loop_, transports_, peer, state.generation, connect_timeout_, this);
     if (!state.lost.ok()) {
@@ -93,7 +103,7 @@ void Router::RenewOnLoop(const PeerList& peers, const PeerId& self, uint32_t gen
   KF_DCHECK(loop_->InLoop());
   const Status why = UnavailableError("connections are made anew");
   for (const PeerId& peer : peers.peers()) {
-    Peer& state = peers_[peer];
+    PeerLinks& state = peers_[peer];
     if (peer == self || state.parted || state.generation >= generation) continue;
     state.generation = generation;
     Retire(&state, why);
@@ -103,12 +113,9 @@ void Router::RenewOnLoop(const PeerList& peers, const PeerId& self, uint32_t gen
   }
 }
 
-void Router::Retire(Peer* peer, const Status& why) {
+void Router::Retire(PeerLinks* peer, const Status& why) {
   if (peer->out) {
-    if (HasOutConnection(*peer)) peer->past.Add(*peer->out->connection());
-    peer->past.messages_sent += peer->out->messages_sent();
-    peer->past.payload_sent += peer->out->payload_sent();
-    retired_out_.push_back(std::move(peer->out));
+    retired_out_.push_back(peer->TakeOut());
     OutLink* const out = retired_out_.back().get();
     if (out->closed().ok()) {
       out->BreakOnLoop(why);
@@ -116,16 +123,10 @@ void Router::Retire(Peer* peer, const Status& why) {
       OnOutLinkClosedOnLoop(out, why);
     }
   }
-  const auto is_new = [&](const std::unique_ptr<InLink>& link) {
-    return link->generation().value_or(peer->generation) >= peer->generation;
-  };
-  const auto old = std::stable_partition(peer->in.begin(), peer->in.end(), is_new);
-  for (auto link = old; link != peer->in.end(); ++link) {
-    peer->past.Add(*(*link)->connection());
-    (*link)->connection()->BreakOnLoop(why);
-    retired_in_.push_back(std::move(*link));
+  for (std::unique_ptr<InLink>& link : peer->TakeOld()) {
+    link->connection()->BreakOnLoop(why);
+    retired_in_.push_back(std::move(link));
   }
-  peer->in.erase(old, peer->in.end());
 }
 
 void Router::NotifyFailureOnLoop(const PeerId& peer, const OperationId& id, const Status& status, bool passed_on) {
@@ -134,9 +135,8 @@ void Router::NotifyFailureOnLoop(const PeerId& peer, const OperationId& id, cons
   header.type = FrameType::kFail;
   header.tag = {id, passed_on};
   header.code = status.code();
-  const Peer& state = peers_[peer];
-  const bool connected = state.out && state.out->connected() && state.out->closed().ok();
-  if (!connected && !state.in.empty()) {
+  const PeerLinks& state = peers_[peer];
+  if (!state.is_out_connected() && !state.in.empty()) {
     state.in.back()->SendNoticeOnLoop(std::move(header), status.message());
   } else {
     LinkTo(peer)->SendNoticeOnLoop(std::move(header), status.message().substr(0, kMaxTextSize));
@@ -200,7 +200,7 @@ void Router::WithdrawPulledOnLoop(const PeerId& asker, const OperationId& id) {
 // The connection that brought the pull, which bounds the answers to an asker.
 void Router::RefusePullOnLoop(const PeerId& asker, const OperationId& id, const Status& why) {
   KF_DCHECK(loop_->InLoop());
-  const Peer& state = peers_[asker];
+  const PeerLinks& state = peers_[asker];
   if (state.in.empty()) return;
   FrameHeader header;
   header.type = FrameType::kFail;
@@ -212,26 +212,18 @@ void Router::RefusePullOnLoop(const PeerId& asker, const OperationId& id, const 
 bool Router::ConnectedOnLoop(const PeerId& peer) const {
   KF_DCHECK(loop_->InLoop());
   const auto it = peers_.find(peer);
-  return it != peers_.end() && ((it->second.out && it->second.out->connected()) || !it->second.in.empty());
+  return it != peers_.end() && it->second.connected();
 }
 
-// A peer that is busy taking data has no time for answers, and lives; that it is sent questions is no sign of life.
-Clock::time_point Router::LastHeardOnLoop(const PeerId& id) {
+Clock::time_point Router::LastHeardOnLoop(const PeerId& peer) {
   KF_DCHECK(loop_->InLoop());
-  Peer& peer = peers_[id];
-  const uint64_t sent = BytesSentOnLoop(id);
-  if (sent - peer.sent > kMaxEagerSize) peer.last_heard = Clock::now();
-  peer.sent = sent;
-  Clock::time_point last = peer.last_heard;
-  for (const auto& link : peer.in) last = std::max(last, link->last_heard());
-  return peer.out ? std::max(last, peer.out->last_heard()) : last;
+  return peers_[peer].LastHeard();
 }
 
 uint64_t Router::BytesSentOnLoop(const PeerId& peer) const {
   KF_DCHECK(loop_->InLoop());
   const auto it = peers_.find(peer);
-  const OutLink* out = it == peers_.end() ? nullptr : it->second.out.get();
-  return out && out->connected() ? out->connection()->bytes_sent() : 0;
+  return it == peers_.end() ? 0 : it->second.out_bytes_sent();
 }
 
 bool Router::HasLeftOnLoop(const PeerId& peer) const {
@@ -243,9 +235,9 @@ bool Router::HasLeftOnLoop(const PeerId& peer) const {
 // Earlier messages may still reach it.
 void Router::GiveUpOnLoop(const PeerId& peer, const Status& why) {
   KF_DCHECK(loop_->InLoop());
-  Peer& state = peers_[peer];
+  PeerLinks& state = peers_[peer];
   if (!state.lost.ok()) return;
-  if (state.why.ok() || state.why.code() == Code::kCancelled) state.why = why;
+  state.NoteReason(why);
   // What the peer may have opened anew, before this one has heard of it, stays. Where it has to go the peer must not
   // take it for a goodbye.
   for (const auto& link : state.in) {
@@ -293,7 +285,7 @@ void Router::CloseOnLoop(Deadline deadline, std::function<void()> closed) {
     for (const auto& link : peer.in) link->connection()->CloseOnLoop(deadline);
     if (peer.out) peer.out->CloseOnLoop(deadline, CancelledError("this peer has left"));
     // Other waits end: there is no time for them now.
-    if (peer.out && !peer.out->closed().ok()) Lost(id);
+    if (peer.out && !peer.is_out_open()) Lost(id);
   }
   FinishCloseIfIdle();
 }
@@ -301,7 +293,7 @@ void Router::CloseOnLoop(Deadline deadline, std::function<void()> closed) {
 void Router::FinishCloseIfIdle() {
   if (!closing_ || !closed_) return;
   for (const auto& [id, peer] : peers_) {
-    if (!peer.in.empty() || (peer.out && peer.out->closed().ok())) return;
+    if (!peer.is_over()) return;
   }
   loop_->Post(std::exchange(closed_, nullptr));
 }
@@ -313,51 +305,33 @@ RouterTotals Router::TotalsOnLoop() const {
   totals.bytes_received = forgotten_.received;
   totals.refused_frames = mailbox_.refused();
   for (const auto& [id, peer] : peers_) {
-    const Traffic::Bytes bytes = OverConnections(peer).sum();
+    const Traffic::Bytes bytes = peer.bytes();
     totals.bytes_sent += bytes.sent;
     totals.bytes_received += bytes.received;
-    totals.connections += peer.in.size() + (HasOutConnection(peer) ? 1 : 0);
+    totals.connections += peer.num_connections();
   }
   return totals;
 }
 
-Traffic Router::TrafficOnLoop(const PeerId& id) const {
+Traffic Router::TrafficOnLoop(const PeerId& peer) const {
   KF_DCHECK(loop_->InLoop());
-  const auto it = peers_.find(id);
-  if (it == peers_.end()) return {};
-  const Peer& peer = it->second;
-  Traffic traffic = OverConnections(peer);
-  traffic.by(TrafficWay::kSharedMemory) += {peer.in_memory, peer.in_memory};
-  if (peer.out) {
-    traffic.messages_sent += peer.out->messages_sent();
-    traffic.payload_sent += peer.out->payload_sent();
-  }
-  return traffic;
+  const auto it = peers_.find(peer);
+  return it == peers_.end() ? Traffic{} : it->second.traffic();
 }
-
-Traffic Router::OverConnections(const Peer& peer) {
-  Traffic traffic = peer.past;
-  if (HasOutConnection(peer)) traffic.Add(*peer.out->connection());
-  for (const auto& link : peer.in) traffic.Add(*link->connection());
-  return traffic;
-}
-
-bool Router::HasOutConnection(const Peer& peer) { return peer.out && peer.out->connected() && peer.out->closed().ok(); }
 
 // A peer is lost when all connections with it are over: earlier messages may still lie in one of them when another
 // ends. When one has ended the others have a little time.
 void Router::LinkClosed(const PeerId& peer, const Status& why) {
-  Peer& state = peers_[peer];
+  PeerLinks& state = peers_[peer];
   if (!state.lost.ok()) return;
-  if (state.why.ok() || state.why.code() == Code::kCancelled) state.why = why;
+  state.NoteReason(why);
   const bool is_broken = why.code() == Code::kUnavailable && members_.RankOf(peer) >= 0;
   if (is_broken && broken_ && !closing_) LaterOnLoop([this, epoch = epoch_] { broken_(epoch); });
-  const bool out_open = state.out && state.out->closed().ok();
-  if (out_open && !state.out->connected() && state.in.empty()) {
+  if (state.is_out_open() && !state.connected()) {
     state.out->CloseOnLoop(Clock::now(), state.why);  // comes back here
-  } else if (closing_ && !out_open) {
+  } else if (closing_ && !state.is_out_open()) {
     Lost(peer);
-  } else if (out_open || !state.in.empty()) {
+  } else if (!state.is_over()) {
     AfterOnLoop(peer, kLastWords, [this, peer, why = state.why] { GiveUpOnLoop(peer, why); });
   } else if (why.code() == Code::kPermissionDenied) {
     // It keeps knocking at our door, at longer and longer intervals: we stay until it has been refused, too.
@@ -368,7 +342,7 @@ void Router::LinkClosed(const PeerId& peer, const Status& why) {
 }
 
 void Router::Lost(const PeerId& peer) {
-  Peer& state = peers_[peer];
+  PeerLinks& state = peers_[peer];
   if (!state.lost.ok()) return;
   state.lost = state.has_left() ? HasLeft() : state.why;
   TellOfLoss(peer, state.lost);
@@ -384,9 +358,9 @@ void Router::TellOfLoss(const PeerId& peer, const Status& lost) {
     mailbox_.PeerLost(peer, why);
     if (OutLink* out = peers_[peer].out.get()) out->FailSendsOnLoop(why);
     if (pulls_) pulls_->OnAskerLostOnLoop(peer);
-    const Peer& state = peers_[peer];
+    const PeerLinks& state = peers_[peer];
     if (!state.parted || closing_) return;  // a close waits for connections that are not over
-    forgotten_ += state.past.sum();
+    forgotten_ += state.bytes();
     peers_.erase(peer);
   });
 }
@@ -394,12 +368,12 @@ void Router::TellOfLoss(const PeerId& peer, const Status& lost) {
 void Router::PartFrom(const PeerId& peer) {
   const auto found = peers_.find(peer);
   if (found == peers_.end()) return;
-  Peer& state = found->second;
+  PeerLinks& state = found->second;
   state.parted = true;
-  const bool out_open = state.out && state.out->closed().ok();
+  const bool is_over = state.is_over();
   for (const auto& link : state.in) link->connection()->CloseOnLoop(After(kLastWords));
-  if (out_open) state.out->CloseOnLoop(After(kLastWords), CancelledError("the peer takes no part any more"));
-  if (!out_open && state.in.empty()) TellOfLoss(peer, TakesNoPart());
+  if (state.is_out_open()) state.out->CloseOnLoop(After(kLastWords), CancelledError("the peer takes no part any more"));
+  if (is_over) TellOfLoss(peer, TakesNoPart());
 }
 
 void Router::OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) {
@@ -435,44 +409,31 @@ void Router::OnAnswerOnLoop(const PeerId& from, const Tag& tag, const Status& an
 
 void Router::OnInLinkClosedOnLoop(InLink* link, const Status& why) {
   KF_DCHECK(loop_->InLoop());
-  const auto retired =
-      std::find_if(retired_in_.begin(), retired_in_.end(), [&](const auto& other) { return other.get() == link; });
-  if (retired != retired_in_.end()) {
-    loop_->Post([old = std::move(*retired)] {});
-    retired_in_.erase(retired);
+  // We are inside one of its methods: it goes when the loop has returned from there.
+  if (std::shared_ptr<InLink> retired = Take(&retired_in_, link)) {
+    loop_->Post([retired] {});
     return;
   }
   const PeerId peer = link->peer();
-  Peer& state = peers_[peer];
-  state.past.Add(*link->connection());
-  state.last_heard = std::max(state.last_heard, link->last_heard());
+  PeerLinks& state = peers_[peer];
   const bool parted = state.parted;
-  auto& links = state.in;
-  const auto it = std::find_if(links.begin(), links.end(), [&](const auto& other) { return other.get() == link; });
+  const bool is_current = link->generation().value_or(0) == state.generation;
   // A client that gave up before it had read our verdict tries again: a connection that has brought nothing and ends
   // without a goodbye never was a link.
   const bool was_link = link->connection()->bytes_received() > 0 || why.code() != Code::kUnavailable;
-  // We are inside one of its methods: it goes when the loop has returned from there.
-  std::shared_ptr<InLink> old = std::move(*it);
-  links.erase(it);
-  loop_->Post([old] {});
-  const bool is_current = old->generation().value_or(0) == state.generation;
+  loop_->Post([old = std::shared_ptr<InLink>(state.TakeIn(link))] {});
   if ((was_link && is_current) || parted) LinkClosed(peer, why);
   FinishCloseIfIdle();
 }
 
 void Router::OnOutLinkClosedOnLoop(OutLink* link, const Status& why) {
   KF_DCHECK(loop_->InLoop());
-  const auto retired =
-      std::find_if(retired_out_.begin(), retired_out_.end(), [&](const auto& other) { return other.get() == link; });
-  if (retired != retired_out_.end()) {
-    LaterOnLoop([old = std::move(*retired), why] { old->FailSendsOnLoop(why); });
-    retired_out_.erase(retired);
+  if (std::shared_ptr<OutLink> retired = Take(&retired_out_, link)) {
+    LaterOnLoop([retired, why] { retired->FailSendsOnLoop(why); });
     return;
   }
   const PeerId peer = link->peer();
-  Peer& state = peers_[peer];
-  if (const Connection* connection = state.out->connection()) state.past.Add(*connection);
+  peers_[peer].CountOut();
   LinkClosed(peer, why);
   FinishCloseIfIdle();
 }

@@ -16,6 +16,7 @@
 #include "ops/router/in_link.h"
 #include "ops/router/mailbox.h"
 #include "ops/router/out_link.h"
+#include "ops/router/peer_links.h"
 #include "ops/router/pull.h"
 #include "ops/router/traffic.h"
 #include "ops/transport/choice/transport_set.h"
@@ -104,21 +105,6 @@ class Router : public InLinkOwner, public OutLinkOwner {
  private:
   friend class Conversation;
 
-  struct Peer {
-    std::unique_ptr<OutLink> out;
-    std::vector<std::unique_ptr<InLink>> in;
-    uint32_t generation = 0;         // of the connections; those of others do not count
-    Status why;                      // of the first connection that ended; a reason goes before a goodbye
-    Status lost;                     // not OK: all are over
-    Clock::time_point last_heard{};  // over connections that have ended, and by what it took
-    uint64_t sent = 0;               // bytes, when it was looked
-    Traffic past;                    // over connections that have ended
-    uint64_t in_memory = 0;          // bytes that went each way without messages
-    bool parted = false;             // a member of an epoch that is over
-
-    bool has_left() const { return why.code() == Code::kCancelled; }
-  };
-
   OutLink* LinkTo(const PeerId& peer);
   // Runs `task` then, if the router is still there.
   void AfterOnLoop(Seconds delay, std::function<void()> task);
@@ -128,12 +114,10 @@ class Router : public InLinkOwner, public OutLinkOwner {
   void Lost(const PeerId& peer);
   // Runs `task` then, if the peer's connections are those of now.
   void AfterOnLoop(const PeerId& peer, Seconds delay, std::function<void()> task);
-  void Retire(Peer* peer, const Status& why);
+  void Retire(PeerLinks* peer, const Status& why);
   void TellOfLoss(const PeerId& peer, const Status& why);
   void PartFrom(const PeerId& peer);
   void FinishCloseIfIdle();
-  static Traffic OverConnections(const Peer& peer);
-  static bool HasOutConnection(const Peer& peer);
 
   // InLinkOwner, OutLinkOwner
   void OnFailFrameOnLoop(const PeerId& from, const Tag& tag, const Status& status) override;
@@ -164,7 +148,7 @@ class Router : public InLinkOwner, public OutLinkOwner {
   PullHandler* pulls_ = nullptr;
   std::function<void(uint32_t epoch)> broken_;
   Mailbox mailbox_;
-  std::unordered_map<PeerId, Peer, PeerIdHash> peers_;
+  std::unordered_map<PeerId, PeerLinks, PeerIdHash> peers_;
   // They have been replaced, and are about to close.
   std::vector<std::shared_ptr<OutLink>> retired_out_;
   std::vector<std::shared_ptr<InLink>> retired_in_;

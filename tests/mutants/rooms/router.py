@@ -37,10 +37,18 @@ MUTANTS = [
     ),
     Mutant(
         name="resting-box-hears",
-        file="ops/router/mailbox.cc",
+        file="ops/router/mailbox_places.h",
         text="if (box.number == number && !box.rests) return &box;",
         fault="if (box.number == number) return &box;",
         why="A message that comes after its operation is taken for one of the next.",
         test="router_test Mailbox.",
+    ),
+    Mutant(
+        name="a-new-connection-is-a-sign-of-life",
+        file="ops/router/peer_links.cc",
+        text="  sent_ = 0;\n",
+        fault="",
+        why="A silent peer is taken for one that was heard when its connections were renewed.",
+        test="router_test Renewed.",
     ),
 ]
