@@ -139,4 +139,4 @@ def test_no_update_is_torn(policy: str, code: int, whole: set[str]) -> None:
 def test_the_last_one_begins_the_rest_of_a_step_when_it_is_alone() -> None:
     done = programs.run(PROGRAM, "last", flags=["-np", "2", *SURVIVE])
     assert "[1] injected" in done.stdout
-    assert "[0] without it from step 2" in done.stdout, done.stdout + done.stderr
+    assert "[0] without it from step 2\n" in done.stdout, done.stdout + done.stderr

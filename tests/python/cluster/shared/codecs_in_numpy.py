@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import training
 from support import numpy_dtype
 
 import kungfu_tf as kf
@@ -149,7 +150,7 @@ def trained_in_a_session(codec: Any, steps: int) -> list[Arrays]:
 def assert_same(found: Sequence[Arrays], expected: Sequence[Arrays]) -> None:
     """The tensors after each step are those expected, and bitwise equal on all peers."""
     for number, (mine, right) in enumerate(zip(found, expected, strict=True)):
-        digest = np.concatenate([np.ravel(value) for value in mine])
+        digest = training.flat(mine)
         assert kf.ops.consensus(digest, name=f"codecs/step{number}"), f"step {number}"
         for one, other in zip(mine, right, strict=True):
             off = np.linalg.norm(one - other) / np.linalg.norm(other)

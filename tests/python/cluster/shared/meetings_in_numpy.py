@@ -108,27 +108,10 @@ def model_of(first=FIRST):
     return model
 
 
-def flat(weights):
-    """One array of all."""
-    return np.concatenate([np.ravel(w) for w in weights])
-
-
-def step_of(model, optimizer):
-    """A step of a loop, which takes this peer's batch."""
-    variables = model.trainable_variables
-
-    def step(x, y):
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
-        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
-
-    return step
-
-
 def train(optimizer, steps, mode="function"):
     """This peer's weights after so many steps of a loop."""
     model = model_of()
-    step = step_of(model, optimizer)
+    step = training.step_of(model, optimizer)
     step = tf.function(step) if mode == "function" else step
     for x, y in zip(*batches(steps), strict=True):
         step(tf.constant(x[kf.rank()]), tf.constant(y[kf.rank()]))

@@ -82,6 +82,16 @@ def values_of(variables: Sequence[Any]) -> list[Any]:
     return [generations.native(v).numpy() for v in variables]
 
 
+def flat(values: Sequence[Any]) -> Any:
+    """One array of all of them."""
+    return np.concatenate([np.ravel(value) for value in values])
+
+
+def flat_weights(model: Any) -> Any:
+    """All weights, in one array."""
+    return flat(model.get_weights())
+
+
 def differences(run: Run, single: Run, tolerance: float) -> list[str]:
     """What is wrong with `run`, empty if nothing is. All peers must call it."""
     wrong = []
@@ -278,6 +288,18 @@ def tape_loop(
         run.states.append(digest(values_of(generations.variables_of(optimizer))))
     run.after = values_of(variables)
     return run
+
+
+def step_of(model: Any, optimizer: Any) -> Callable[[Any, Any], None]:
+    """A step of a loop, which takes this peer's batch."""
+    variables = model.trainable_variables
+
+    def step(x: Any, y: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
+        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
+
+    return step
 
 
 # -- tf.compat.v1

@@ -46,7 +46,7 @@ class Watch(keras.callbacks.Callback):
         self.in_steps, self.own, self.seen = [], [], []
 
     def weights(self):
-        return flat(self.model)
+        return training.flat_weights(self.model)
 
     def on_train_batch_end(self, batch, logs=None):
         self.in_steps.append(self.weights())
@@ -57,10 +57,6 @@ class Watch(keras.callbacks.Callback):
 
     def on_train_end(self, logs=None):
         self.seen.append(self.weights())
-
-
-def flat(model):
-    return np.concatenate([np.ravel(w) for w in model.get_weights()])
 
 
 def compiled(method, momentum=0.5, regularizer=None):
@@ -149,7 +145,7 @@ def case_a_save_in_the_middle_of_an_epoch_is_of_the_average():
     if kf.is_root():
         model.load_weights(path)
         os.unlink(path)
-        np.testing.assert_array_equal(flat(model), steps[4])
+        np.testing.assert_array_equal(training.flat_weights(model), steps[4])
 
 
 def case_peers_are_equal_from_the_switch_on():
@@ -163,7 +159,7 @@ def restart(model):
     model.set_weights([np.full_like(w, 5.0) for w in model.get_weights()])
     model.optimizer.learning_rate = 0.0
     model.fit(*mine(), batch_size=4, verbose=0)
-    np.testing.assert_allclose(flat(model), 5.0, rtol=1e-12)
+    np.testing.assert_allclose(training.flat_weights(model), 5.0, rtol=1e-12)
 
 
 @each(method=["central", "pair"])
@@ -229,7 +225,7 @@ def case_one_alone_of_two_fits_goes_on_from_the_average():
     class First(keras.callbacks.Callback):
         def on_train_batch_begin(self, batch, logs=None):
             if batch == 0:
-                self.first = flat(self.model)
+                self.first = training.flat_weights(self.model)
 
     first = First()
     model.fit(*training.samples(8), batch_size=4, verbose=0, callbacks=[first, again])

@@ -34,10 +34,6 @@ def codec_of(model):
     return algorithm.compression
 
 
-def flat(model):
-    return np.concatenate([np.ravel(w) for w in model.get_weights()])
-
-
 def train(model, callbacks=(), **options):
     x, y = mine(samples(STEPS * BATCH * kf.size()))
     options = {"epochs": EPOCHS, **options}
@@ -67,7 +63,9 @@ def case_a_resumed_training_is_that_of_an_uninterrupted_one():
     with contextlib.suppress(Interrupted):
         train(model_of(compressed()), [backup(), Interrupts()])
     resumed = train(model_of(compressed()), [backup()])
-    np.testing.assert_allclose(flat(resumed), flat(whole), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        training.flat_weights(resumed), training.flat_weights(whole), rtol=1e-12, atol=1e-12
+    )
     kf.barrier()
     if kf.is_root():
         shutil.rmtree(folder, ignore_errors=True)
@@ -94,7 +92,9 @@ def case_two_trainings_are_one():
     model = train(model_of(compressed()), epochs=1)
     assert all(same_on_all(v) for v in codec_of(model).state.variables)
     train(model, epochs=EPOCHS, initial_epoch=1)
-    np.testing.assert_allclose(flat(model), flat(whole), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        training.flat_weights(model), training.flat_weights(whole), rtol=1e-12, atol=1e-12
+    )
 
 
 def case_peers_with_different_codecs():

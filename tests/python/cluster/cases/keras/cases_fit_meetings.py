@@ -42,21 +42,13 @@ def wrapped(method, every, rate=0.1, **options):
     return METHODS[method](keras.optimizers.SGD(rate), every=every, **options)
 
 
-def flat(model):
-    return flat_values(model.get_weights())
-
-
-def flat_values(values):
-    return np.concatenate([np.ravel(w) for w in values])
-
-
 def algorithm_of(model):
     [algorithm] = generations.algorithms_of_model(model)
     return algorithm
 
 
 def weights_of_all(model):
-    return kf.ops.all_gather(flat(model)).numpy()
+    return kf.ops.all_gather(training.flat_weights(model)).numpy()
 
 
 def generator(batches, seed=0):
@@ -151,7 +143,7 @@ def case_uneven_batches_count_by_their_samples(method):
             weights[rank, -1] -= rate * 2 * np.mean(error)
         if step % every == every - 1:
             weights[:] = np.average(weights, axis=0, weights=counts)
-    np.testing.assert_allclose(flat(model), weights[0], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(training.flat_weights(model), weights[0], rtol=1e-12, atol=1e-12)
 
 
 @each(method=BOTH)
@@ -163,13 +155,13 @@ def case_fit_validates_saves_and_leaves_one_model(method):
     path = f"{folder}.weights.h5"
     own, seen = [], []
     watch = keras.callbacks.LambdaCallback(
-        on_train_batch_end=lambda batch, logs: own.append(flat(model)),
-        on_epoch_end=lambda epoch, logs: seen.append(flat(model)),
+        on_train_batch_end=lambda batch, logs: own.append(training.flat_weights(model)),
+        on_epoch_end=lambda epoch, logs: seen.append(training.flat_weights(model)),
     )
     model = model_of(wrapped(method, 4))
     saver = keras.callbacks.ModelCheckpoint(path, save_weights_only=True)
     fit(model, 6, "arrays", callbacks=[watch, saver])
-    assert same_on_all(seen[0]) and same_on_all(flat(model))
+    assert same_on_all(seen[0]) and same_on_all(training.flat_weights(model))
     assert same_on_all(own[3]) and same_on_all(own[-1]) == (kf.size() == 1)
     assert np.abs(own[-1] - seen[0]).max() > 1e-6
     expected = own[3] if method == "diloco" else kf.ops.all_gather(own[-1]).numpy().mean(axis=0)
@@ -177,12 +169,14 @@ def case_fit_validates_saves_and_leaves_one_model(method):
     if kf.is_root():
         again = model_of("sgd")
         again.load_weights(path)
-        np.testing.assert_array_equal(flat(again), seen[0])
+        np.testing.assert_array_equal(training.flat_weights(again), seen[0])
         os.unlink(path)
     if method == "local":
-        np.testing.assert_allclose(flat(model), seen[0], rtol=1e-12)
+        np.testing.assert_allclose(training.flat_weights(model), seen[0], rtol=1e-12)
     else:
-        np.testing.assert_array_equal(flat(model), flat_values(algorithm_of(model).state.anchors))
+        np.testing.assert_array_equal(
+            training.flat_weights(model), training.flat(algorithm_of(model).state.anchors)
+        )
     kf.barrier()
 
 
@@ -195,7 +189,7 @@ def case_peers_ask_each_other_for_batches_at_meetings(lengths):
         watch.batches = 0
         model.fit(generator(counts[kf.rank()]), verbose=0, callbacks=[watch])
         assert watch.batches == max(counts)
-        assert same_on_all(flat(model))
+        assert same_on_all(training.flat_weights(model))
 
 
 def case_the_rounds_of_later_epochs_end_at_the_meetings():
@@ -218,7 +212,7 @@ def case_a_peer_without_data_goes_on_to_the_end_of_each_epoch(every):
     batches = generator(None if kf.rank() != 1 else 8)
     model.fit(batches, steps_per_epoch=6, epochs=3, verbose=0, callbacks=[watch])
     assert watch.batches == 3 * 6
-    assert same_on_all(flat(model))
+    assert same_on_all(training.flat_weights(model))
 
 
 def case_executions_of_several_steps():
@@ -230,7 +224,7 @@ def case_executions_of_several_steps():
     batches = generator([7, 2, 5][kf.rank()])
     model.fit(batches, verbose=0, callbacks=[watch])
     assert int(algorithm_of(model).schedule.steps) == 7
-    assert same_on_all(flat(model))
+    assert same_on_all(training.flat_weights(model))
 
 
 def case_a_save_in_the_middle_of_an_epoch():
@@ -257,7 +251,7 @@ def case_a_callback_stops_all_at_the_next_meeting(every):
     model, watch = model_of(wrapped("local", every)), Seen()
     fit(model, 10, "arrays", epochs=3, callbacks=[Stops(), watch])
     assert watch.batches == (4 if every == 4 else 10)
-    assert same_on_all(flat(model))
+    assert same_on_all(training.flat_weights(model))
 
 
 class Two(keras.Model):
@@ -288,7 +282,7 @@ def case_several_optimizers_of_a_model():
     model = Two(wrapped("local", 2), wrapped("diloco", 3))
     model.compile()
     fit(model, 7, "arrays")
-    assert same_on_all(flat(model))
+    assert same_on_all(training.flat_weights(model))
     steps = [int(a.schedule.steps) for a in generations.algorithms_of_model(model)]
     assert steps == [7, 7]
 
@@ -314,7 +308,7 @@ def case_a_second_fit_begins_where_the_model_is(method):
     given = [w + 1 for w in model.get_weights()]
     model.set_weights(given)
     fit(model, 6, "arrays")
-    np.testing.assert_allclose(flat(model), np.concatenate([np.ravel(w) for w in given]))
+    np.testing.assert_allclose(training.flat_weights(model), training.flat(given))
 
 
 class Interrupted(Exception):
@@ -346,7 +340,9 @@ def case_a_resumed_training_is_that_of_an_uninterrupted_one(method):
     with contextlib.suppress(Interrupted):
         train(keras.callbacks.BackupAndRestore(folder), Interrupts())
     resumed = train(keras.callbacks.BackupAndRestore(folder))
-    np.testing.assert_allclose(flat(resumed), flat(whole), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(
+        training.flat_weights(resumed), training.flat_weights(whole), rtol=1e-12, atol=1e-12
+    )
     assert int(algorithm_of(resumed).schedule.steps) == 5 * 6
     kf.barrier()
     if kf.is_root():
@@ -371,7 +367,7 @@ def case_a_resumed_training_with_data_of_unknown_length(method):
     model, watch = train()
     assert watch.batches == 2 * 12
     assert int(algorithm_of(model).schedule.steps) == 4 * 12
-    assert same_on_all(flat(model))
+    assert same_on_all(training.flat_weights(model))
     kf.barrier()
     if kf.is_root():
         shutil.rmtree(folder, ignore_errors=True)

@@ -36,10 +36,6 @@ def inner():
     return keras.optimizers.Adam(0.01)
 
 
-def flat(model):
-    return np.concatenate([np.ravel(w) for w in model.get_weights()])
-
-
 def algorithm_of(model):
     [algorithm] = generations.algorithms_of_model(model)
     return algorithm
@@ -82,16 +78,18 @@ def has_the_anchors(method):
     under_way = []
 
     def see(epoch, logs):
-        ends.append((flat(model), [a.numpy() for a in algorithm_of(model).anchors]))
+        ends.append(
+            (training.flat_weights(model), [a.numpy() for a in algorithm_of(model).anchors])
+        )
         under_way.append(int(algorithm_of(model).state.under_way))
 
     fit(model, keras.callbacks.LambdaCallback(on_epoch_end=see), epochs=2)
     for weights, anchors in ends:
-        np.testing.assert_array_equal(weights, np.concatenate([np.ravel(a) for a in anchors]))
+        np.testing.assert_array_equal(weights, training.flat(anchors))
         assert same_on_all(weights)
     assert under_way[-1] >= 0
-    assert same_on_all(flat(model))
-    assert np.abs(flat(model) - ends[-1][0]).max() > 1e-6
+    assert same_on_all(training.flat_weights(model))
+    assert np.abs(training.flat_weights(model) - ends[-1][0]).max() > 1e-6
     assert int(algorithm_of(model).state.under_way) == -1
 
 
@@ -117,7 +115,7 @@ def case_a_callback_stops_while_something_is_under_way():
     model, watch = model_of(METHODS["overlap"](inner())), Seen()
     fit(model, Stops(), watch, steps=20)
     assert watch.batches == 5
-    assert same_on_all(flat(model))
+    assert same_on_all(training.flat_weights(model))
 
 
 @exhaustive()
@@ -130,7 +128,7 @@ def case_a_fit_after_one_that_failed_while_something_was_under_way():
     model = model_of(METHODS["overlap"](inner()))
     raised_by(Exception, lambda: fit(model, Raises(), steps=10))
     fit(model, steps=10)
-    assert same_on_all(flat(model))
+    assert same_on_all(training.flat_weights(model))
 
 
 def folder_of(name):
@@ -163,7 +161,9 @@ def case_a_training_resumes_between_two_meetings(method):
     with interrupted(method) as folder:
         resumed = model_of(METHODS[method](inner()))
         fit(resumed, keras.callbacks.BackupAndRestore(folder), epochs=4)
-        np.testing.assert_allclose(flat(resumed), flat(whole), rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(
+            training.flat_weights(resumed), training.flat_weights(whole), rtol=1e-12, atol=1e-12
+        )
         assert int(algorithm_of(resumed).schedule.steps) == 4 * STEPS
         kf.barrier()
         assert not Path(folder).exists()  # as after any training that was completed
@@ -186,7 +186,7 @@ def case_a_training_resumes_without_the_part_of_a_peer(method):
         found = [message for message in messages if "peers' own" in message]
         assert len(found) == (1 if kf.is_root() else 0), messages
         assert not found or "rank 1" in found[0], found
-        assert same_on_all(flat(resumed))
+        assert same_on_all(training.flat_weights(resumed))
 
 
 def case_refused_with_a_codec():

@@ -175,21 +175,6 @@ def own_model():
     return model
 
 
-def flat(weights):
-    return np.concatenate([np.ravel(w) for w in weights])
-
-
-def step_of(model, optimizer):
-    variables = model.trainable_variables
-
-    def step(x, y):
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
-        optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
-
-    return step
-
-
 def check(trained, method, first):
     """This peer's weights are those that the simulation has, and no other peer's."""
     expected = simulated(METHODS[method][1](), first)
@@ -209,11 +194,11 @@ def case_keras(method, mode):
     for family in families:
         model = own_model()
         optimizer = METHODS[method][0](family.SGD(RATE, momentum=MOMENTUM))
-        step = step_of(model, optimizer)
+        step = training.step_of(model, optimizer)
         step = tf.function(step) if mode == "function" else step
         for x, y in zip(*batches(), strict=True):
             step(tf.constant(x[kf.rank()]), tf.constant(y[kf.rank()]))
-        check(flat(model.get_weights()), method, first_weights())
+        check(training.flat_weights(model), method, first_weights())
         assert exchanges(optimizer, method) == [STEPS] * (method == "sma")
 
 
@@ -233,7 +218,7 @@ def case_pairs_average_variables_that_are_updated_apart():
 
     for x, y in zip(*batches(), strict=True):
         step(tf.constant(x[kf.rank()]), tf.constant(y[kf.rank()]))
-    check(flat(model.get_weights()), "pair", first_weights())
+    check(training.flat_weights(model), "pair", first_weights())
 
 
 def exchanges(optimizer, method):
@@ -258,7 +243,7 @@ def case_v1(method, resource):
         session.run(v1.global_variables_initializer())
         for all_x, all_y in zip(*batches(), strict=True):
             session.run(train, {x: all_x[kf.rank()], y: all_y[kf.rank()]})
-        trained = flat(session.run([kernel, bias]))
+        trained = training.flat(session.run([kernel, bias]))
     # A session in which the peers meet begins with rank 0's weights.
     meets = not method.startswith("pair")
     first = np.broadcast_to(first_weights()[0], [kf.size(), 4]) if meets else first_weights()
@@ -283,7 +268,7 @@ def case_nobody_waits_for_a_straggler(fuse):
     optimizer = optimizers.PairAveragingOptimizer(
         tf.keras.optimizers.SGD(RATE / 10), fuse_requests=fuse
     )
-    step, name = step_of(model, optimizer), f"made 100 steps/{fuse}"
+    step, name = training.step_of(model, optimizer), f"made 100 steps/{fuse}"
     held = kf.rank() == kf.size() - 1
 
     @tf.function
@@ -392,5 +377,5 @@ def case_average_variables():
     np.testing.assert_array_equal(variables[1], [7.0] * 4)
     model = own_model()
     with kf.average_variables(model):
-        np.testing.assert_allclose(flat(model.get_weights()), mine.mean(axis=0), rtol=1e-14)
-    np.testing.assert_array_equal(flat(model.get_weights()), mine[kf.rank()])
+        np.testing.assert_allclose(training.flat_weights(model), mine.mean(axis=0), rtol=1e-14)
+    np.testing.assert_array_equal(training.flat_weights(model), mine[kf.rank()])

@@ -20,12 +20,10 @@ from meetings_in_numpy import (
     batches,
     close,
     families,
-    flat,
     gradients,
     model_of,
     sgd,
     simulated,
-    step_of,
     train,
 )
 from support import operations_done, raised_by
@@ -52,7 +50,7 @@ def case_a_loop(method, mode):
         optimizer = wrap(family.SGD(RATE, momentum=MOMENTUM))
         model = train(optimizer, steps, mode)
         expected = simulated(simulate(), steps)
-        close(flat(model.get_weights()), expected[kf.rank()])
+        close(training.flat_weights(model), expected[kf.rank()])
         if kf.size() == 1:
             continue
         assert np.abs(expected - expected[0]).max() > 1e-3  # the last step has no meeting
@@ -69,8 +67,8 @@ def case_the_default_outer_optimizer():
     optimizer = DiLoCoOptimizer(sgd(), every=4)
     model = train(optimizer, 40)
     expected = simulated(DiLoCo(4, 0.7, 0.9), 40)[kf.rank()]
-    np.testing.assert_allclose(flat(model.get_weights()), expected, rtol=1e-6)
-    assert kf.size() == 1 or kf.ops.consensus(flat(model.get_weights()))
+    np.testing.assert_allclose(training.flat_weights(model), expected, rtol=1e-6)
+    assert kf.size() == 1 or kf.ops.consensus(training.flat_weights(model))
 
 
 @each(method=["local", "diloco"])
@@ -82,8 +80,8 @@ def case_a_meeting_after_each_step_is_synchronous_sgd(method):
         optimizer = DiLoCoOptimizer(inner, outer=keras.optimizers.SGD(1.0), every=1)
     trained = train(optimizer, 20)
     synchronous = train(SynchronousSGDOptimizer(keras.optimizers.SGD(RATE)), 20)
-    close(flat(trained.get_weights()), flat(synchronous.get_weights()))
-    assert kf.ops.consensus(flat(trained.get_weights()))
+    close(training.flat_weights(trained), training.flat_weights(synchronous))
+    assert kf.ops.consensus(training.flat_weights(trained))
 
 
 @each(resource=[True, False], method=["local", "post-local"])
@@ -103,7 +101,7 @@ def case_a_session(resource, method):
         session.run(v1.global_variables_initializer())
         for all_x, all_y in zip(*batches(steps), strict=True):
             session.run(train, {x: all_x[kf.rank()], y: all_y[kf.rank()]})
-        trained = flat(session.run([kernel, bias]))
+        trained = training.flat(session.run([kernel, bias]))
     close(trained, simulated(simulate(), steps)[kf.rank()])
 
 
@@ -140,8 +138,8 @@ def case_a_monitored_session_ends_with_the_average():
         if step + 1 == every:
             weights = LocalSGD(every).meet(weights)
     assert len(own) == steps + 1, len(own)
-    close(flat(own[-2]), weights[kf.rank(), :3])
-    close(flat(own[-1]), weights.mean(axis=0)[:3])
+    close(training.flat(own[-2]), weights[kf.rank(), :3])
+    close(training.flat(own[-1]), weights.mean(axis=0)[:3])
 
 
 def case_diloco_refuses_graphs():
@@ -200,40 +198,40 @@ def case_anchors_are_those_of_rank_0():
     """Also if the program makes the peers equal after the first step, as Horovod's do."""
     model = model_of(FIRST + kf.rank())
     optimizer = DiLoCoOptimizer(keras.optimizers.SGD(RATE), every=2)
-    step = step_of(model, optimizer)
+    step = training.step_of(model, optimizer)
     for number, (x, y) in enumerate(zip(*batches(4), strict=True)):
         step(tf.constant(x[kf.rank()]), tf.constant(y[kf.rank()]))
         if number == 0:
             kf.initializer.broadcast_variables(model.variables)
-    assert kf.ops.consensus(flat(model.get_weights()))
+    assert kf.ops.consensus(training.flat_weights(model))
     with kf.average_variables(model):
-        assert kf.ops.consensus(flat(model.get_weights()))
+        assert kf.ops.consensus(training.flat_weights(model))
 
 
 def case_the_model_of_diloco_is_its_anchor():
     outer = keras.optimizers.SGD(1.0, momentum=3 / 4, nesterov=True)
     optimizer = DiLoCoOptimizer(sgd(), outer=outer, every=4)
     model = train(optimizer, 6)
-    own, simulation = flat(model.get_weights()), DiLoCo(4, 1.0, 3 / 4)
+    own, simulation = training.flat_weights(model), DiLoCo(4, 1.0, 3 / 4)
     simulated(simulation, 6)
     before = operations_done()
     with kf.average_variables(model):
-        close(flat(model.get_weights()), simulation.anchor)
-    np.testing.assert_array_equal(flat(model.get_weights()), own)
+        close(training.flat_weights(model), simulation.anchor)
+    np.testing.assert_array_equal(training.flat_weights(model), own)
     assert operations_done() == before
     weights = simulated(DiLoCo(4, 1.0, 3 / 4), 6)
     algorithm_of(optimizer).finish()
-    close(flat(model.get_weights()), simulation.meet(weights)[0])
+    close(training.flat_weights(model), simulation.meet(weights)[0])
     algorithm_of(optimizer).finish()  # there is nothing to end
-    close(flat(model.get_weights()), simulation.anchor)
+    close(training.flat_weights(model), simulation.anchor)
 
 
 def case_local_sgd_finishes_with_the_mean():
     optimizer = LocalSGDOptimizer(sgd(), every=4)
     model = train(optimizer, 6)
     algorithm_of(optimizer).finish()
-    close(flat(model.get_weights()), simulated(LocalSGD(4), 6).mean(axis=0))
-    assert kf.ops.consensus(flat(model.get_weights()))
+    close(training.flat_weights(model), simulated(LocalSGD(4), 6).mean(axis=0))
+    assert kf.ops.consensus(training.flat_weights(model))
 
 
 @each(method=["local", "diloco"])
@@ -258,10 +256,10 @@ def case_a_checkpoint_of_a_loop(method):
     optimizer = wrap(keras.optimizers.SGD(RATE))
     model = model_of(np.zeros(4))
     checkpoint(model, optimizer).read(path)
-    step = tf.function(step_of(model, optimizer))
+    step = tf.function(training.step_of(model, optimizer))
     for x, y in list(zip(*batches(steps), strict=True))[8:]:
         step(tf.constant(x[kf.rank()]), tf.constant(y[kf.rank()]))
-    close(flat(model.get_weights()), flat(whole.get_weights()))
+    close(training.flat_weights(model), training.flat_weights(whole))
 
 
 @each(method=["local", "diloco"])
@@ -281,10 +279,10 @@ def case_newcomers_to_a_loop(method):
         for variable, value in zip(algorithm.variables, state, strict=True):
             variable.assign(value)
     kf.initializer.broadcast_variables([*model.variables, *algorithm.variables])
-    step = tf.function(step_of(model, optimizer))
+    step = tf.function(training.step_of(model, optimizer))
     for x, y in list(zip(*batches(steps), strict=True))[first:]:
         step(tf.constant(x[kf.rank()]), tf.constant(y[kf.rank()]))
-    close(flat(model.get_weights()), flat(whole.get_weights()))
+    close(training.flat_weights(model), training.flat_weights(whole))
 
 
 def case_the_names_are_public():

@@ -16,11 +16,9 @@ from meetings_in_numpy import (
     batches,
     close,
     families,
-    flat,
     gradients,
     model_of,
     sgd,
-    step_of,
     train,
 )
 from support import operations_done, raised_by
@@ -84,7 +82,7 @@ def skips(scaled, method, mode, scale_loss):
         weights = weights - RATE * gradients(weights, x, y) * moves
         if simulation.meets_after(number):
             weights = simulation.meet(weights)
-        close(flat(model.get_weights()), weights[kf.rank()])
+        close(training.flat_weights(model), weights[kf.rank()])
     assert operations_done() - before <= STEPS // 4 + 4  # the meetings, and what a trace agrees on
     return skipped[kf.rank()]
 
@@ -105,7 +103,7 @@ def case_accumulated_gradients(method):
             weights, gathered = weights - RATE * gathered / 3, 0 * gathered
         if simulation.meets_after(number):
             weights = simulation.meet(weights)
-    close(flat(model.get_weights()), weights[kf.rank()])
+    close(training.flat_weights(model), weights[kf.rank()])
 
 
 def case_a_loss_scale_around_several_optimizers_is_refused():
@@ -116,7 +114,7 @@ def case_a_loss_scale_around_several_optimizers_is_refused():
     multi = keras.optimizers.MultiOptimizer(lambda v: parts[int("bias" in v.path)])
     multi.build(model.trainable_variables)
     scaled = keras.optimizers.LossScaleOptimizer(multi)
-    step = step_of(model, LocalSGDOptimizer(scaled, every=2))
+    step = training.step_of(model, LocalSGDOptimizer(scaled, every=2))
     x, y = (tf.constant(part[0, kf.rank()]) for part in batches(1))
     assert "several optimizers" in raised_by(errors.UnimplementedError, lambda: step(x, y))
 
@@ -127,7 +125,7 @@ def case_peers_at_different_steps_get_an_error():
     schedule = algorithm_of(optimizer).schedule
     schedule.steps.assign(2 + 4 * kf.rank())
     schedule.steps_at_meeting.assign(4 * kf.rank())
-    step = step_of(model, optimizer)
+    step = training.step_of(model, optimizer)
     x, y = (tf.constant(part[0, kf.rank()]) for part in batches(1))
     step(x, y)
     raised_by(tf.errors.InvalidArgumentError, lambda: step(x, y))

@@ -226,7 +226,7 @@ def case_fit_ends_with_what_the_owners_have():
     assert losses[-1] < losses[0] / 2
     pushes = 6 * sum(4 + 8 * rank for rank in range(kf.size()))
     assert int(model.optimizer.iterations) == pushes
-    weights = np.concatenate([np.ravel(w) for w in model.get_weights()])
+    weights = training.flat_weights(model)
     rows = ops.all_gather(weights, name="weights").numpy()
     np.testing.assert_array_equal(rows, np.broadcast_to(weights, rows.shape))
     with tempfile.TemporaryDirectory() as folder:

@@ -306,17 +306,8 @@ def case_verified():
     plain, model, optimizer = model_of(), model_of(), ShardedOptimizer(keras.optimizers.Adam(0.01))
     x, y = samples()
 
-    def step_of(model, optimizer):
-        def step(x, y):
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean(tf.square(model(x, training=True) - y))
-            variables = model.trainable_variables
-            optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
-
-        return step
-
-    verified = kf.verify(step_of(model, optimizer))
-    unverified = step_of(plain, SynchronousSGDOptimizer(keras.optimizers.Adam(0.01)))
+    verified = kf.verify(training.step_of(model, optimizer))
+    unverified = training.step_of(plain, SynchronousSGDOptimizer(keras.optimizers.Adam(0.01)))
     for i in range(0, 3 * BATCH, BATCH):
         verified(x[i : i + BATCH], y[i : i + BATCH])
         unverified(x[i : i + BATCH], y[i : i + BATCH])
