@@ -60,8 +60,8 @@ class Peer {
   // membership has changed, or the group was removed. Any thread.
   StatusOr<std::shared_ptr<Session>> SessionOf(uint64_t group) const EXCLUDES(session_mu_);
 
-  // Whether operations may be repeated, from their inputs. Any thread.
-  bool repeats() const EXCLUDES(session_mu_) { return transactions_ && config_.survives && session()->size() > 1; }
+  // Whether operations may be repeated, from their inputs: in all sessions, or in none. Any thread.
+  bool repeats() const { return transactions_ && config_.survives; }
 
   // The session of the current epoch.
   std::shared_ptr<Session> session() const EXCLUDES(session_mu_);

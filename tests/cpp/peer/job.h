@@ -114,9 +114,20 @@ class Job {
     RepeatSurvivors(members, told);
   }
   void RepeatSurvivors(const std::string& members, const std::string& told) {
-    const std::string line = "survivors " + std::to_string(version_) + " " + std::to_string(since_) + " " +
-                             NamesOf(members) + " killed by SIGKILL\n";
-    for (const char name : told) Say(name, line);
+    for (const char name : told) Say(name, SurvivorsLineOf(members));
+  }
+  std::string SurvivorsLineOf(const std::string& members) const {
+    return "survivors " + std::to_string(version_) + " " + std::to_string(since_) + " " + NamesOf(members) +
+           " killed by SIGKILL\n";
+  }
+  // In one breath: the survivors of one loss after the other.
+  void SurviveAll(const std::vector<std::string>& members, char told) {
+    std::string lines;
+    for (const std::string& left : members) {
+      ++version_;
+      lines += SurvivorsLineOf(left);
+    }
+    Say(told, lines);
   }
   // What the newest one is announced by, if these are its members.
   std::string LineOf(const std::string& members) const {

@@ -227,6 +227,19 @@ KF_TEST(Survivors, GoOnWhenAPeerLeaves) {
   job.ExpectSum("ab");
 }
 
+// It is not among them any more before it has met those of another loss.
+KF_TEST(Survivors, EndWhatIsBegunByOneThatHasLeft) {
+  Dwindling job("abcd");
+  job.Survive("abc", "a");
+  job.HearEntered('a');  // it waits for the others
+  job.SurviveAll({"ab", "b"}, 'a');
+  job.HearEntered('a');
+  EXPECT_EQ(job.peer('a')->session()->size(), 0);
+  float value = 1;
+  std::future<Status> sum = job.Begin('a', &value);
+  EXPECT_EQ(Wait(&sum).code(), Code::kAborted);
+}
+
 KF_TEST(Survivors, DoNotGoOnWhereTheRunnerRefuses) {
   Dwindling job("ab");
   std::promise<Status> promise;

@@ -27,4 +27,12 @@ MUTANTS = [
         why="Who is left alone amid an update waits for ever for the rest, which it begins apart.",
         test="peer_test Transactions.",
     ),
+    Mutant(
+        name="who-left-waits-for-survivors",
+        file="ops/peer/survivors_meeting.cc",
+        text="  surviving_ = false;\n  meeting_.reset();\n",
+        fault="",
+        why="What a peer begins that has left, while others were lost, waits for ever.",
+        test="peer_test Survivors.",
+    ),
 ]

@@ -1,4 +1,7 @@
-"""A job that survives lost peers refuses operations of neighbours, and goes on with others."""
+"""A job that survives lost peers refuses operations of neighbours, and goes on with others.
+
+One that may grow refuses them before it has grown.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from support import raised_by
 
 import kungfu_tf as kf
 
-JOBS = [{"np": 2, "flags": ["-on-failure", "survive"]}]
+SURVIVE = ["-on-failure", "survive"]
+JOBS = [{"np": 2, "flags": SURVIVE}, {"np": 1, "flags": [*SURVIVE, "-w"]}]
 NEEDS_KERAS = False
 
 
@@ -25,4 +29,4 @@ def case_all_of_them():
         lambda: kf.ops.new_window(1.0, topology=kf.topology.ring(), name="x"),
     )
     assert "'window/x/made': with -on-failure survive" in text, text
-    np.testing.assert_array_equal(kf.ops.all_reduce(1.0), 2.0)
+    np.testing.assert_array_equal(kf.ops.all_reduce(1.0), kf.size())
