@@ -7,10 +7,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import context, ops
+from kungfu_tf import context
 from kungfu_tf.exchange.buckets import plan
 from kungfu_tf.exchange.channel import Channel
 from kungfu_tf.exchange.codec import Codec
+from kungfu_tf.exchange.number_of_peers import number_of_peers
 from kungfu_tf.ops.gradient_values import values_of
 from kungfu_tf.replicas import sample_weights
 
@@ -56,8 +57,11 @@ def with_coded(
     )
     received = codec.means(_weighted(sent, trained, bucket_bytes), trained, channel) if sent else []
     result = list(means)
+    if op == "sum" and received:
+        peers = number_of_peers(received, name=name and f"{name}/peers")
+        received = [mean * tf.cast(peers, mean.dtype) for mean in received]
     for i, mean in zip(coded, received, strict=True):
-        result[i] = mean if op == "mean" else mean * tf.cast(ops.cluster_size(), mean.dtype)
+        result[i] = mean
     return result
 
 

@@ -39,13 +39,13 @@ def mean_of_unique_rows(
 
     tag = naming.make_tag("all_gather", called("indices"))
     agreed = tf.constant(agree, tf.int64)
-    indices, _ = rows.all_gather(mine.indices, concat=True, tag=tag, agree=agreed)
+    indices, lengths = rows.all_gather(mine.indices, concat=True, tag=tag, agree=agreed)
     union, places = tf.unique(indices)
 
     def gathered() -> Any:
         values = ops.all_gather(mine.values, concat=True, name=called("values"))
         sums = tf.math.unsorted_segment_sum(values, places, tf.size(union))
-        return sums / tf.cast(ops.cluster_size(), sums.dtype) if op == "mean" else sums
+        return sums / tf.cast(tf.size(lengths), sums.dtype) if op == "mean" else sums
 
     def reduced() -> Any:
         dense = tf.math.unsorted_segment_sum(mine.values, mine.indices, height)

@@ -172,8 +172,8 @@ class Streaming(Anchored):
         return self.meet(part, samples, self._name_of(number))
 
     def _begin(self, number: int, part: Sequence[Any], samples: Any, steps: Any) -> Any:
-        moved = self.moved(part)
-        if peer.is_single_process():
+        moved, is_alone = self.moved(part), peer.is_single_process()
+        if is_alone:
             self.move(self._anchors_of(part), moved)
         elif part:
             begun.begin_agreed_all_reduce(
@@ -184,7 +184,7 @@ class Streaming(Anchored):
                 agree=[members.identity(part)],
             )
         self._under_way.get().assign(number)
-        self._has_moved.get().assign(peer.is_single_process())
+        self._has_moved.get().assign(is_alone)
         return tf.constant(True)
 
     def _ended(self, number: int, part: Sequence[Any]) -> list[Any]:

@@ -26,9 +26,8 @@ def synchronous_means(
     weight = None
     if sample_weights.current() is not None:
         mine = sample_weights.samples_of_step()
-        total = ops.all_reduce(mine, op="sum", name=f"{name}/samples")
-        size = tf.cast(ops.cluster_size(), tf.float64)
-        weight = tf.math.divide_no_nan(mine * size, total)
+        sums = ops.all_reduce(tf.stack([mine, 1.0]), op="sum", name=f"{name}/samples")
+        weight = tf.math.divide_no_nan(mine * sums[1], sums[0])
     weighted = sample_weights.weighted(gradients, weight)
     with sample_weights.unweighted():
         return mean_gradients(weighted, variables, name=f"{name}/gradients", sums_rows=sums_rows)

@@ -7,9 +7,10 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from kungfu_tf import ops, peer
+from kungfu_tf import peer
 from kungfu_tf.exchange.assignments import assign
 from kungfu_tf.exchange.mean_gradients import mean_gradients
+from kungfu_tf.exchange.number_of_peers import number_of_peers
 from kungfu_tf.exchange.own_gradients import OwnGradients
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.groups import Group
@@ -38,9 +39,11 @@ class SynchronousAveraging(OwnGradients):
         if not self.momentum:
             return assign(variables, self.drawn_to_the_mean(variables))
         values = [v.read_value() for v in variables]
-        center, move_on = self._center_of(variables).of_step(self._means(values, variables))
+        means = self._means(values, variables)
+        center, move_on = self._center_of(variables).of_step(means)
         drawn = assign(variables, self._towards(values, center))
-        return [*drawn, *move_on(self.alpha, self.momentum)]
+        peers = number_of_peers(means, name=f"{self.name}/peers")
+        return [*drawn, *move_on(self.alpha * tf.cast(peers, tf.float64), self.momentum)]
 
     def drawn_to_the_mean(self, variables: Sequence[Any]) -> list[Any]:
         """The new values of the variables without a central model."""
@@ -81,8 +84,7 @@ class _Center:
         now = [tf.where(started, z, m) for z, m in zip(self._now, means, strict=True)]
         last = [tf.where(started, z, m) for z, m in zip(self._before, means, strict=True)]
 
-        def move(alpha: float, momentum: float) -> list[Any]:
-            pull = alpha * tf.cast(ops.cluster_size(), tf.float64)
+        def move(pull: Any, momentum: float) -> list[Any]:
             next_center = [
                 z + tf.cast(pull, z.dtype) * (mean - z) + momentum * (z - z_before)
                 for z, z_before, mean in zip(now, last, means, strict=True)

@@ -1,0 +1,106 @@
+"""Two peers; one is lost in a step whose exchange the other repeats alone.
+
+numbers_of_peers.py FOLDER WHAT: the number of peers that the result is made with is that of those
+that are left, not that of the step's begin.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+import kungfu_tf as kf
+from kungfu_tf.compression import Cast
+from kungfu_tf.exchange.mean_gradients import mean_gradients
+from kungfu_tf.exchange.synchronous_means import synchronous_means
+from kungfu_tf.optimizers.synchronous_averaging import SynchronousAveraging
+from kungfu_tf.replicas import sample_weights
+
+HAS_BEGUN = Path(sys.argv[1]) / "has begun"
+ME = kf.rank()
+
+
+def marked(function: Callable[[], Any]) -> Any:
+    """What a step returns. When it runs the other peer learns that it has begun."""
+
+    @tf.function(autograph=False)
+    def step() -> Any:
+        tf.numpy_function(HAS_BEGUN.touch, [], [])
+        return function()
+
+    return step()
+
+
+def until_the_other_has_begun() -> None:
+    deadline = time.monotonic() + 60
+    while not HAS_BEGUN.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    time.sleep(0.3)  # what waits for nobody has run then
+
+
+def lose_rank_1() -> None:
+    if ME == 1:
+        until_the_other_has_begun()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def sum_by_a_codec() -> None:
+    """That of one peer."""
+    lose_rank_1()
+    variable = tf.Variable([0.0, 0.0])
+    gradient = tf.constant([3.0, 5.0])
+    codec = Cast("bfloat16")
+
+    def exchange() -> Any:
+        return mean_gradients([gradient], [variable], name="g", op="sum", compression=codec)
+
+    [result] = marked(exchange)
+    assert result.numpy().tolist() == [3.0, 5.0], result
+
+
+def weights_of_samples() -> None:
+    """That of the only peer is 1."""
+    lose_rank_1()
+    variable, gradient = tf.Variable(0.0), tf.constant(3.0)
+
+    def exchange() -> Any:
+        with sample_weights.samples(4, sample_weights.own_total):
+            return synchronous_means([gradient], [variable], name="s", sums_rows=False)
+
+    [result] = marked(exchange)
+    assert result.numpy() == 3.0, result
+
+
+def central_model() -> None:
+    """center + α·size·(mean − center) + momentum·(center − the one before), by hand."""
+    averaging = SynchronousAveraging(alpha=1 / 8, momentum=1 / 2)
+    variable = tf.Variable([1.0, 3.0][ME])
+    step = tf.function(lambda: averaging.before_update([variable]), autograph=False)
+    step()
+    assert variable.numpy() == 7 / 8 * [1, 3][ME] + 1 / 8 * 2
+    lose_rank_1()
+    marked(lambda: averaging.before_update([variable]))
+    center, drawn = 2 + 1 / 8 * (9 / 8 - 2), 7 / 8 * 9 / 8 + 1 / 8 * 2
+    assert variable.numpy() == drawn, variable
+    step()
+    assert variable.numpy() == 7 / 8 * drawn + 1 / 8 * center, variable
+
+
+def main() -> None:
+    WHAT[sys.argv[2]]()
+    assert kf.size() == 1
+    print("it counts", flush=True)
+
+
+WHAT = {"sum": sum_by_a_codec, "weights": weights_of_samples, "center": central_model}
+
+if __name__ == "__main__":
+    main()
