@@ -241,6 +241,16 @@ def size() -> int:
     return calls.number("kungfu_size") if group is None else group.size()
 
 
+def size_for_rates() -> int:
+    """The number of peers that scales learning rates: the same on all, as the rates must be.
+
+    Survivors hear of a loss in different steps. So where no others may come it stays that of the
+    job's start.
+    """
+    keeps = launched() and survives() and not elastic() and context.current().group is None
+    return config.peers_at_start() if keeps and not pretends_alone() else size()
+
+
 def pretends_alone() -> bool:
     """Whether rank and size are, for a while, those of a process without others."""
     here = context.current()

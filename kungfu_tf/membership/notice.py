@@ -118,12 +118,16 @@ def heeded() -> Iterator[Notice | None]:
 
 
 def _may_heed() -> bool:
-    """Only in the main thread, and where the program has no handler of its own."""
+    """Only in the main thread, and where the program has no handler of its own.
+
+    A newcomer that nobody has taken in yet ends at once: it has no step that others need.
+    """
     return (
         threading.current_thread() is threading.main_thread()
         and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
         and context.current().group is None
         and peer.survives()
+        and not peer.joining()
     )
 
 

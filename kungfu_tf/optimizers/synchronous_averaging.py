@@ -40,10 +40,11 @@ class SynchronousAveraging(OwnGradients):
             return assign(variables, self.drawn_to_the_mean(variables))
         values = [v.read_value() for v in variables]
         means = self._means(values, variables)
+        pull = self.alpha * tf.cast(number_of_peers(means, name=f"{self.name}/peers"), tf.float64)
         center, move_on = self._center_of(variables).of_step(means)
-        drawn = assign(variables, self._towards(values, center))
-        peers = number_of_peers(means, name=f"{self.name}/peers")
-        return [*drawn, *move_on(self.alpha * tf.cast(peers, tf.float64), self.momentum)]
+        with tf.control_dependencies([pull]):  # models and center move both, or none
+            drawn = assign(variables, self._towards(values, center))
+            return [*drawn, *move_on(pull, self.momentum)]
 
     def drawn_to_the_mean(self, variables: Sequence[Any]) -> list[Any]:
         """The new values of the variables without a central model."""

@@ -52,7 +52,8 @@ KUNGFU_EXPORT int kungfu_elastic(void);
 KUNGFU_EXPORT int kungfu_joining(void);
 /* 1 if this peer has been told of a newer membership than that which it is in, else 0. */
 KUNGFU_EXPORT int kungfu_outdated(void);
-/* 1 if operations may be repeated after a peer was lost: one that works in place costs a copy then; else 0. */
+/* 1 if operations may be repeated after a peer was lost: one that works in place costs a copy then; else 0. It does not
+ * change while the peer lives. */
 KUNGFU_EXPORT int kungfu_repeats(void);
 /* The number of the epoch that runs now; -1 if there is no peer. */
 KUNGFU_EXPORT int64_t kungfu_epoch(void);
@@ -250,7 +251,7 @@ KUNGFU_EXPORT uint64_t kungfu_collect(int source, const kungfu_span* spans, int 
 /* This peer has no more work. Until all peers have called it, it takes part in the all_reduces of the others with
  * what changes nothing, as zeros of a sum; their other operations fail with FAILED_PRECONDITION, and name this peer.
  * *before is how many had called it before, as far as this peer knew. `done`: all have called it. The deadline counts
- * from the last operation that others began. */
+ * from the last operation that others began. FAILED_PRECONDITION: kungfu_repeats() is 1. */
 KUNGFU_EXPORT void kungfu_join(int* before, kungfu_done done, void* arg);
 
 /* The program leaves its common work with the other peers in the middle. Their pending operations fail with `code` and

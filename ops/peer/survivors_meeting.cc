@@ -180,9 +180,9 @@ void Transactions::DeliverChangeOnLoop() {
 void Transactions::LeaveOnLoop() {
   KF_DCHECK(loop_->InLoop());
   DeliverChangeOnLoop();
-  surviving_ = false;
   meeting_.reset();
   GiveUpOnLoop(Status(Code::kAborted, "this peer takes no part any more"));
+  NeverRepeatOnLoop();
 }
 
 Transactions::Progress Transactions::ProgressOf(const Key& key) const {

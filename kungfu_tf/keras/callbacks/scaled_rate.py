@@ -64,9 +64,9 @@ def scale_learning_rate(lr: Any, *, warmup_steps: int = 0) -> Any:
         return _scaled(lr, warmup_steps)
     rate = number("scale_learning_rate: lr, if it is no LearningRateSchedule,", lr)
     if not warmup_steps:
-        return rate * peer.size()
+        return rate * peer.size_for_rates()
     return tf.keras.optimizers.schedules.PolynomialDecay(
-        rate, warmup_steps, end_learning_rate=rate * peer.size(), power=1.0
+        rate, warmup_steps, end_learning_rate=rate * peer.size_for_rates(), power=1.0
     )
 
 
@@ -87,9 +87,10 @@ class _Scaled(generations.Base):
     def __call__(self, step: Any) -> Any:
         """Keras' method, times a factor that is computed in the graph: a resize changes it."""
         rate = tf.convert_to_tensor(super().__call__(step))
-        if peer.is_single_process():
+        if peer.pretends_alone() or not peer.launched():
             return rate
-        factor = tf.cast(ops.cluster_size(), rate.dtype)
+        peers = ops.cluster_size() if peer.elastic() else peer.size_for_rates()
+        factor = tf.cast(peers, rate.dtype)
         if self.kungfu_warmup_steps:
             done = tf.cast(step, rate.dtype) / self.kungfu_warmup_steps
             factor = 1 + (factor - 1) * tf.minimum(done, 1)

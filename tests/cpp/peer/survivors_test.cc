@@ -227,7 +227,7 @@ KF_TEST(Survivors, GoOnWhenAPeerLeaves) {
   job.ExpectSum("ab");
 }
 
-// It is not among them any more before it has met those of another loss.
+// It leaves before it has met the survivors of the losses that it has heard of.
 KF_TEST(Survivors, EndWhatIsBegunByOneThatHasLeft) {
   Dwindling job("abcd");
   job.Survive("abc", "a");

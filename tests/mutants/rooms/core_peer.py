@@ -30,8 +30,8 @@ MUTANTS = [
     Mutant(
         name="who-left-waits-for-survivors",
         file="ops/peer/survivors_meeting.cc",
-        text="  surviving_ = false;\n  meeting_.reset();\n",
-        fault="",
+        text='takes no part any more"));\n  NeverRepeatOnLoop();\n',
+        fault='takes no part any more"));\n',
         why="What a peer begins that has left, while others were lost, waits for ever.",
         test="peer_test Survivors.",
     ),

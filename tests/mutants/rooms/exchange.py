@@ -84,4 +84,12 @@ MUTANTS = [
         why="A step that a small gradient makes void counts for the codec of the large ones.",
         test="tests/python/cluster/cases/exchange/cases_by_size.py::np3",
     ),
+    Mutant(
+        name="each-survivor-counts-for-itself",
+        file="kungfu_tf/exchange/number_of_peers.py",
+        text="if not peer.survives():",
+        fault="if True:",
+        why="A step that survivors repeat is multiplied by the number of peers before the loss.",
+        test="tests/python/cluster/test_survivors.py",
+    ),
 ]

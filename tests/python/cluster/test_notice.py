@@ -36,8 +36,10 @@ def test_who_is_asked_to_go_finishes_its_step(method: str, way: str, tmp_path: P
         assert len(re.findall(rf" injected .*who={who}, phase='{phase}'", out)) == 1, out
         (steps,) = re.findall(rf" left {phase} after (\d) steps, code 0", out)
         assert int(steps) > 0
-        assert len(re.findall(rf"without it from step .*\b{steps}\b", out)) >= others, out + err
-        assert out.count(f"survived {phase}") == others, out + err
+        knew = rf"without it from step .*\b{steps}\b.*\n.* survived {phase}$"
+        by_peer = [re.findall(rf"^\[{rank}\] .*$", out, re.MULTILINE) for rank in range(4)]
+        survived = [re.search(knew, "\n".join(lines), re.MULTILINE) for lines in by_peer]
+        assert sum(map(bool, survived)) == others, out + err
         assert re.search(rf"rank {who} \(.*\) leaves: SIGTERM; the job goes on", err), err
     assert err.count("went on") == 3, err
 
@@ -52,6 +54,13 @@ def test_in_an_elastic_training_the_others_go_on_where_it_was(how: str, tmp_path
     assert sorted(re.findall(r"survived (\w+)", done.stdout)) == ["1", "3"], said
     for who in (0, 2):
         assert re.search(rf"rank {who} \(.*\) leaves: SIGTERM; the job goes on", done.stderr), said
+
+
+def test_a_newcomer_that_is_not_needed_any_more_ends_at_once(tmp_path: Path) -> None:
+    program = programs.FOLDER / "newcomer_ends.py"
+    flags = ["-np", "1", "-w", "-H", "127.0.0.1:2", *SURVIVE]
+    done = programs.run(program, tmp_path, flags=flags)
+    assert (tmp_path / "is there").exists(), done.stdout + done.stderr
 
 
 def test_a_loop_ends_on_all_after_the_same_step(tmp_path: Path) -> None:

@@ -142,10 +142,8 @@ def test_the_last_one_begins_the_rest_of_a_step_when_it_is_alone() -> None:
     assert "[0] without it from step 2\n" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("what", ["sum", "weights", "center"])
-def test_the_number_of_peers_is_that_of_the_step_that_is_repeated(
-    what: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("what", ["sum", "weights", "center", "rates"])
+def test_all_survivors_count_the_same_number_of_peers(what: str, tmp_path: Path) -> None:
     program = programs.FOLDER / "numbers_of_peers.py"
     done = programs.run(program, tmp_path, what, flags=["-np", "2", *SURVIVE])
     assert "[0] it counts" in done.stdout, done.stdout + done.stderr

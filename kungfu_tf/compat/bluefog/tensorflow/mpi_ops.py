@@ -12,6 +12,7 @@ from bluefog.tensorflow._graphs import machines, processes
 
 import kungfu_tf as kf
 from kungfu_tf import peer
+from kungfu_tf.exchange.number_of_peers import number_of_peers
 
 __all__ = [
     "allgather",
@@ -192,7 +193,10 @@ def allreduce(tensor: Any, average: bool = True, name: str | None = None, device
     if isinstance(tensor, tf.IndexedSlices):
         raise ValueError("Do not support Sparse or Indexed Slices Tensor yet.")
     total = kf.ops.all_reduce(tensor, name=name)
-    return total / tf.cast(kf.ops.cluster_size(), total.dtype) if average else total
+    if not average:
+        return total
+    peers = number_of_peers([total], name=name and f"{name}/peers")
+    return total / tf.cast(peers, total.dtype)
 
 
 def broadcast(tensor: Any, root_rank: int, name: str | None = None) -> Any:

@@ -55,6 +55,7 @@ from horovod.tensorflow._scaling import divided_by_size
 from horovod.tensorflow.util import _executing_eagerly
 
 from kungfu_tf import groups, ops, peer
+from kungfu_tf.exchange.number_of_peers import number_of_peers
 from kungfu_tf.ops import group, kernels, naming, rows, tensors
 from kungfu_tf.ops.scaling import scaled
 
@@ -206,7 +207,8 @@ def reduced_rows(tensor: Any, op: int, *, scales: bool = False) -> tf.IndexedSli
         raise NotImplementedError("tf.IndexedSlices: there are no prescale and postscale factors")
     values, indices = allgather(tensor.values), allgather(tensor.indices)
     if op == Average:
-        values /= tf.cast(ops.cluster_size(), values.dtype)
+        peers = number_of_peers([values, indices], name=None)
+        values /= tf.cast(peers, values.dtype)
     return tf.IndexedSlices(values, indices, tensor.dense_shape)
 
 

@@ -1,7 +1,6 @@
 """Two peers; one is lost in a step whose exchange the other repeats alone.
 
-numbers_of_peers.py FOLDER WHAT: the number of peers that the result is made with is that of those
-that are left, not that of the step's begin.
+numbers_of_peers.py FOLDER WHAT: which number of peers the result is made with.
 """
 
 from __future__ import annotations
@@ -28,11 +27,12 @@ ME = kf.rank()
 
 
 def marked(function: Callable[[], Any]) -> Any:
-    """What a step returns. When it runs the other peer learns that it has begun."""
+    """What a step returns. When it runs, and a number has been read, the other peer learns it."""
 
     @tf.function(autograph=False)
     def step() -> Any:
-        tf.numpy_function(HAS_BEGUN.touch, [], [])
+        with tf.control_dependencies([kf.ops.cluster_size()]):
+            tf.numpy_function(HAS_BEGUN.touch, [], [])
         return function()
 
     return step()
@@ -43,7 +43,6 @@ def until_the_other_has_begun() -> None:
     while not HAS_BEGUN.exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    time.sleep(0.3)  # what waits for nobody has run then
 
 
 def lose_rank_1() -> None:
@@ -94,13 +93,29 @@ def central_model() -> None:
     assert variable.numpy() == 7 / 8 * drawn + 1 / 8 * center, variable
 
 
+def learning_rates() -> None:
+    """They stay those of two, whenever they are asked for."""
+    lose_rank_1()
+    schedule = tf.keras.optimizers.schedules.ExponentialDecay(0.5, 10, 0.9)
+    rate = kf.callbacks.scale_learning_rate(schedule)
+    warmup = kf.callbacks.LearningRateWarmupCallback(0.5, warmup_epochs=1)
+    marked(lambda: kf.ops.all_reduce(1.0, name="step"))
+    assert float(rate(0)) == warmup.rate_of_epoch(1) == 1.0
+    assert kf.callbacks.scale_learning_rate(0.5) == 1.0
+
+
 def main() -> None:
     WHAT[sys.argv[2]]()
     assert kf.size() == 1
     print("it counts", flush=True)
 
 
-WHAT = {"sum": sum_by_a_codec, "weights": weights_of_samples, "center": central_model}
+WHAT = {
+    "sum": sum_by_a_codec,
+    "weights": weights_of_samples,
+    "center": central_model,
+    "rates": learning_rates,
+}
 
 if __name__ == "__main__":
     main()

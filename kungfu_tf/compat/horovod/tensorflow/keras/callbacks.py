@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import kungfu_tf as kf
+from kungfu_tf import peer
 from kungfu_tf.replicas import local_variables
 
 __all__ = [
@@ -107,7 +108,7 @@ class LearningRateWarmupCallback(kf.callbacks.LearningRateWarmupCallback):
     ) -> None:
         del momentum_correction
         super().__init__(
-            float(initial_lr) / kf.size(),
+            float(initial_lr) / peer.size_for_rates(),
             warmup_epochs=int(warmup_epochs),
             steps_per_epoch=steps_per_epoch,
         )
@@ -117,7 +118,7 @@ class LearningRateWarmupCallback(kf.callbacks.LearningRateWarmupCallback):
         """Says that the last epoch of the warm-up is over."""
         super().on_epoch_end(epoch, logs)
         if self.verbose and epoch == self.warmup_epochs - 1 and kf.is_root():
-            rate = self.initial_lr * kf.size()
+            rate = self.initial_lr * peer.size_for_rates()
             print(f"\nEpoch {epoch + 1}: finished gradual learning rate warmup to {rate:g}.")
 
     def _position(self, epoch: int, batch: int) -> float:
