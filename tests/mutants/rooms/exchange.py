@@ -22,7 +22,7 @@ MUTANTS = [
     Mutant(
         name="rows-are-summed",
         file="kungfu_tf/exchange/sparse_rows.py",
-        text="return sums / tf.cast(ops.cluster_size(), sums.dtype)",
+        text="return sums / tf.cast(tf.size(lengths), sums.dtype)",
         fault="return sums",
         why="An embedding's gradients are as many times too large as there are peers.",
         test="tests/python/cluster/cases/optimizers/cases_optimizers.py::np2",

@@ -6,8 +6,8 @@ MUTANTS = [
     Mutant(
         name="warmup-ends-too-high",
         file="kungfu_tf/keras/callbacks/learning_rate_warmup.py",
-        text="(peer.size() - 1) * progress",
-        fault="peer.size() * progress",
+        text="(peer.size_for_rates() - 1) * progress",
+        fault="peer.size_for_rates() * progress",
         why="The warmed-up rate is that of one peer more.",
         test="tests/python/cluster/cases/optimizers/cases_learning_rate.py::np2",
     ),
