@@ -37,7 +37,7 @@ def test_who_is_asked_to_go_finishes_its_step(method: str, way: str, tmp_path: P
         (steps,) = re.findall(rf" left {phase} after (\d) steps, code 0", out)
         assert int(steps) > 0
         knew = rf"without it from step .*\b{steps}\b.*\n.* survived {phase}$"
-        by_peer = [re.findall(rf"^\[{rank}\] .*$", out, re.MULTILINE) for rank in range(4)]
+        by_peer = [re.findall(rf"^\[(?:.*:)?{n}\] .*$", out, re.MULTILINE) for n in range(4)]
         survived = [re.search(knew, "\n".join(lines), re.MULTILINE) for lines in by_peer]
         assert sum(map(bool, survived)) == others, out + err
         assert re.search(rf"rank {who} \(.*\) leaves: SIGTERM; the job goes on", err), err
