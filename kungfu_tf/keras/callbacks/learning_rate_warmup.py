@@ -33,7 +33,7 @@ class LearningRateWarmupCallback(LearningRateCallback):
     The rate is set before a batch; with `steps_per_execution` before the first of so many. The
     momentum of SGD is not corrected for the change. In the epochs' logs the rate is called
     `learning_rate` (Keras 3) or `lr` (Keras 2, tf-keras), as with Keras' LearningRateScheduler. In
-    a process that is alone it is `initial_lr`.
+    a process that is alone it is `initial_lr`. `size` is the N of `scale_learning_rate`.
 
     An optimizer that follows a schedule, or several in one, get their warm-up by
     `scale_learning_rate`.

@@ -24,7 +24,8 @@ def scale_learning_rate(lr: Any, *, warmup_steps: int = 0) -> Any:
     as it was given: so scale it again after loading. Steps are those of the job: an epoch has N
     times fewer than on one process.
 
-    In a process that is alone the rate is as it was.
+    In a process that is alone the rate is as it was. Where lost peers are survived and no others
+    come, N stays that of the job's start.
 
     Args:
         lr: A number, or a `LearningRateSchedule` of Keras 3, Keras 2 or tf-keras.
