@@ -366,11 +366,6 @@ def run_directory() -> Path:
     return Path(os.environ["KUNGFU_SOCKET_DIR"])
 
 
-def peers_at_start() -> int:
-    """How many peers there were when the launcher has started this one."""
-    return len(os.environ["KUNGFU_PEERS"].split(","))
-
-
 def has_neighbours() -> bool:
     """Whether the launcher has started other peers on this peer's host, or may do so later."""
     peers = os.environ.get("KUNGFU_PEERS", "").split(",")

@@ -235,20 +235,14 @@ def rank_among_all() -> int:
 
 def size() -> int:
     """The number of peers."""
+    return _size("kungfu_size")
+
+
+def _size(of_all: str) -> int:
     if pretends_alone():
         return 1
     group = context.current().group
-    return calls.number("kungfu_size") if group is None else group.size()
-
-
-def size_for_rates() -> int:
-    """The number of peers that scales learning rates: the same on all, as the rates must be.
-
-    Survivors hear of a loss in different steps. So where no others may come it stays that of the
-    job's start.
-    """
-    keeps = launched() and survives() and not elastic() and context.current().group is None
-    return config.peers_at_start() if keeps and not pretends_alone() else size()
+    return calls.number(of_all) if group is None else group.size()
 
 
 def pretends_alone() -> bool:
@@ -284,6 +278,14 @@ def agreed_version() -> int:
     work. What all must do at the same point depends on this version.
     """
     return calls.number("kungfu_agreed_version")
+
+
+def agreed_size() -> int:
+    """The number of peers of which all peers know, as `agreed_version`.
+
+    It is for what must be the same on all peers in each step, such as a learning rate.
+    """
+    return _size("kungfu_agreed_size")
 
 
 def name_of(rank: int) -> str:

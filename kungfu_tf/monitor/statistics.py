@@ -77,10 +77,11 @@ def check_interference(*, threshold: float = 0.8) -> bool:
     from kungfu_tf import ops
 
     own = measurements.throughputs().get(measurements.strategy())
-    vote = np.int32(own is not None and own.newest < threshold * own.best)
+    vote = own is not None and own.newest < threshold * own.best
     with context.eager_mode():  # also within a session's hook
-        votes = int(ops.all_reduce(vote, name="check_interference"))
-    return 2 * votes > peer.size()
+        sums = ops.all_reduce(np.array([vote, 1], np.int32), name="check_interference")
+    votes, peers = (int(total) for total in sums)
+    return 2 * votes > peers
 
 
 def _lines() -> list[str]:

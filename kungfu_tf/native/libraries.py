@@ -21,7 +21,7 @@ from kungfu_tf import config, errors
 from kungfu_tf.native import build
 from kungfu_tf.upstream import versions
 
-ABI_VERSION = 15
+ABI_VERSION = 16
 LIBRARY_DIR = Path(__file__).resolve().parents[1] / "lib"
 
 # kungfu_done and kungfu_allocate of kungfu.h
@@ -110,6 +110,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "kungfu_host_count": (ctypes.c_int, []),
     "kungfu_membership_version": (ctypes.c_int, []),
     "kungfu_agreed_version": (ctypes.c_int, []),
+    "kungfu_agreed_size": (ctypes.c_int, []),
     "kungfu_elastic": (ctypes.c_int, []),
     "kungfu_joining": (ctypes.c_int, []),
     "kungfu_outdated": (ctypes.c_int, []),

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from kungfu_tf import ops
 from kungfu_tf.context import batch_factor, graph_state
+from kungfu_tf.exchange.number_of_peers import number_of_peers
 from kungfu_tf.exchange.wrap import wrap
 from kungfu_tf.groups import Group
 from kungfu_tf.ops import noise_scale
@@ -36,7 +36,8 @@ class GradientNoiseScale(MonitoredSGD):
     def measure(self, own: Any, mean: Any) -> Any:
         """The smoothed noise scale after this step."""
         small = tf.cast(self.device_batch_size, tf.float64) * batch_factor.factor.get()
-        big = small * tf.cast(ops.cluster_size(), tf.float64)
+        peers = number_of_peers([own, mean], name=f"{self.exchange}/peers")
+        big = small * tf.cast(peers, tf.float64)
         smoothed = self._smoothed.get()
         return noise_scale.update(smoothed, own, mean, small, big, alpha=self.alpha)
 

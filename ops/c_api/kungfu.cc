@@ -93,7 +93,11 @@ int kungfu_membership_version(void) {
 }
 
 int kungfu_agreed_version(void) {
-  return Ask([](const Place& place) { return static_cast<int>(place.agreed); });
+  return Ask([](const Place& place) { return static_cast<int>(place.agreed.version); });
+}
+
+int kungfu_agreed_size(void) {
+  return Ask([](const Place& place) { return place.agreed.size; });
 }
 
 int kungfu_elastic(void) {

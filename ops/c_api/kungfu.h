@@ -23,7 +23,7 @@ extern "C" {
 #endif
 
 /* Raised when a struct or function of this file is added, or changes its meaning. */
-#define KUNGFU_ABI_VERSION 15
+#define KUNGFU_ABI_VERSION 16
 KUNGFU_EXPORT int kungfu_abi_version(void);
 KUNGFU_EXPORT const char* kungfu_version(void);
 KUNGFU_EXPORT const char* kungfu_last_error(void);
@@ -46,6 +46,8 @@ KUNGFU_EXPORT int kungfu_membership_version(void);
  * lost peer have a newer list at once, and each at another point of its work; they agree on it in the next
  * kungfu_advance. */
 KUNGFU_EXPORT int kungfu_agreed_version(void);
+/* How many peers that list has. */
+KUNGFU_EXPORT int kungfu_agreed_size(void);
 /* 1 if peers may come and go, else 0. */
 KUNGFU_EXPORT int kungfu_elastic(void);
 /* 1 if this is a newcomer that was not taken in yet, else 0. */

@@ -14,6 +14,18 @@
 
 namespace kungfu {
 
+// How many peers a membership has.
+struct Headcount {
+  uint32_t version = 0;
+  int size = 0;
+
+  // That of a newer membership is greater.
+  uint64_t packed() const { return uint64_t{version} << 32 | static_cast<uint32_t>(size); }
+  static Headcount Unpacked(uint64_t packed) {
+    return {static_cast<uint32_t>(packed >> 32), static_cast<int>(packed & 0xffffffff)};
+  }
+};
+
 // A list of peers, and its number among all lists of the job. A peer that has left does not come back: a newcomer has a
 // new name.
 struct Membership {
@@ -23,6 +35,8 @@ struct Membership {
   // the same `since` replaces this one, whose peers have not met. A list of survivors has that of the newest change.
   // The default: there was no change.
   uint32_t since = ~0u;
+
+  Headcount headcount() const { return {version, peers.size()}; }
 };
 
 // The peers of one membership may go through several sessions (another strategy, a fresh start after an error), which

@@ -31,7 +31,8 @@ void Peer::Advance(bool only_if_idle, StatusCallback done) {
   struct News {
     uint64_t version, lost, busy;
   };
-  auto news = std::make_shared<News>(News{newest_version_, lost_version_, only_if_idle && now->busy() ? 1u : 0u});
+  auto news =
+      std::make_shared<News>(News{newest_version_, lost_.load().packed(), only_if_idle && now->busy() ? 1u : 0u});
   Operation ask;
   ask.kind = Kind::kAllReduce;
   ask.name = kChangeName;
@@ -44,8 +45,8 @@ void Peer::Advance(bool only_if_idle, StatusCallback done) {
       return done(FailedPreconditionError("a new membership: operations of some peer are pending"));
     }
     if (!status.ok()) return done(status);
-    const auto version = static_cast<uint32_t>(news->version), lost = static_cast<uint32_t>(news->lost);
-    AgreeOn(lost);
+    const auto version = static_cast<uint32_t>(news->version);
+    AgreeOn(Headcount::Unpacked(news->lost));
     if (version <= VersionOf(now->epoch())) return done(status);
     on_loop([this, version, done] { AgreedOnLoop(version, done); });
   };
@@ -67,7 +68,9 @@ void Peer::AwaitOthersOnLoop(const std::shared_ptr<Session>& session, const Stat
   entering_ = Entering{session, done, {}, {}};
 }
 
-void Peer::AgreeOn(uint32_t version) { agreed_version_ = std::max<uint32_t>(agreed_version_, version); }
+void Peer::AgreeOn(const Headcount& membership) {
+  if (membership.packed() > agreed_.load().packed()) agreed_ = membership;
+}
 
 void Peer::SetOutOnLoop(uint32_t version, const StatusCallback& done) {
   KF_DCHECK(loop_->InLoop());
@@ -87,7 +90,7 @@ void Peer::EnterOnLoop(const Membership& membership) {
   const std::shared_ptr<Session> old = session();
   const uint32_t version = membership.version;
   transactions_->FailOnLoop(CancelledError("epoch " + std::to_string(old->epoch()) + " has ended"),
-                            FirstEpoch(membership.since));
+                            {FirstEpoch(membership.since), membership.peers.size()});
   GoOverOnLoop(old, membership.peers, FirstEpoch(version), NextStrategy(), [this, version](const Status& status) {
     if (!entering_) return;
     if (!status.ok() || session()->rank() < 0) return EndEnteringOnLoop(status);
@@ -157,7 +160,7 @@ void Peer::EndEnteringOnLoop(const Status& status) {
   KF_DCHECK(loop_->InLoop());
   loop_->CancelTimerOnLoop(entering_->timer);
   const Entering ended = *std::exchange(entering_, std::nullopt);
-  if (status.ok()) AgreeOn(VersionOf(static_cast<uint32_t>(transactions_->era())));
+  if (status.ok()) AgreeOn(transactions_->era().change());
   ended.done(status);
 }
 
@@ -187,7 +190,8 @@ void Peer::SurviveOnLoop(const Membership& survivors, const std::string& why) {
   const bool is_newer = survivors.version > std::max(VersionOf(now->epoch()), survivors_.version);
   if (!config_.survives || leaves_ || !is_newer || now->rank() < 0) return;
   survivors_ = survivors;
-  newest_version_ = lost_version_ = survivors.version;
+  newest_version_ = survivors.version;
+  lost_ = survivors.headcount();
   announcements_->AnnounceOnLoop(survivors);
   if (survivors.peers.RankOf(self_) >= 0) {
     transactions_->LostOnLoop();

@@ -116,7 +116,8 @@ Status Peer::StartSession(const Membership& membership) {
   const P2p::Options of_store{config_.store_versions, Seconds(config_.stall_warning),
                               Seconds(config_.collective_timeout), config_.survives};
   p2p_ = std::make_unique<P2p>(loop_.get(), router_.get(), self_, epoch, of_store, &counters_);
-  newest_version_ = agreed_version_ = membership.version;
+  newest_version_ = membership.version;
+  agreed_ = membership.headcount();
   SetSession(MakeSession(membership.peers, rank, epoch, config_.strategy), config_.strategy);
   if (!loop_) return OkStatus();
   if (!config_.control.empty()) {
@@ -253,7 +254,7 @@ void Peer::Cancel(uint64_t handle, const Status& cause) {
 Place Peer::place() const {
   const std::shared_ptr<Session> now = session();
   const uint32_t version = VersionOf(now->epoch());
-  return {now->peers(),      now->rank(), version, agreed_version_, elastic(), joining_, newest_version_ > version,
+  return {now->peers(),      now->rank(), version, agreed_, elastic(), joining_, newest_version_ > version,
           now->interrupted()};
 }
 
@@ -289,7 +290,7 @@ void Peer::BeginEpoch(const StrategySpec& strategy, StatusCallback done) {
   const auto go_over = [this, old, strategy, done] {
     if (goes_over_ || session() != old) return done(UnavailableError("a new epoch: peers were lost meanwhile"));
     transactions_->FailOnLoop(CancelledError("epoch " + std::to_string(old->epoch()) + " has ended"),
-                              transactions_->era() + 1);
+                              transactions_->era().Next());
     GoOverOnLoop(old, old->peers(), old->epoch() + 1, strategy, [this, old, done](const Status& status) {
       if (survivors_.version > VersionOf(old->epoch())) GoOnWithSurvivorsOnLoop();
       done(status);

@@ -98,8 +98,8 @@ class Peer {
   // thread.
   //
   // If the job survives lost peers, it does so here, too. Then the survivors are in another session than before, each
-  // since another point of its work. place().agreed is the version of which all know: it changes here only, and for
-  // all in the same call.
+  // since another point of its work. place().agreed is the membership of which all know: it changes here only, and
+  // for all in the same call.
   void Advance(StatusCallback done) { Advance(/*only_if_idle=*/false, std::move(done)); }
   // The same; if some peer has operations pending all get kFailedPrecondition instead, and nothing has changed.
   void AdvanceIfIdle(StatusCallback done) { Advance(/*only_if_idle=*/true, std::move(done)); }
@@ -154,7 +154,7 @@ class Peer {
   void AskRunner(Question question, StatusCallback answered);
   void AgreedOnLoop(uint32_t version, const StatusCallback& done);
   void AwaitOthersOnLoop(const std::shared_ptr<Session>& session, const StatusCallback& done);
-  void AgreeOn(uint32_t version);
+  void AgreeOn(const Headcount& membership);
   void SetOutOnLoop(uint32_t version, const StatusCallback& done);
   void EnterOnLoop(const Membership& membership);
   void MeetOnLoop();
@@ -207,8 +207,8 @@ class Peer {
   std::optional<Entering> entering_;
   std::vector<PeerId> failed_peers_;         // as the runner says; the loop's
   std::atomic<uint32_t> newest_version_{0};  // that was announced
-  std::atomic<uint32_t> lost_version_{0};    // of the newest survivors
-  std::atomic<uint32_t> agreed_version_{0};  // Place::agreed
+  std::atomic<Headcount> lost_{{}};          // of the newest survivors
+  std::atomic<Headcount> agreed_{{}};        // Place::agreed
   std::atomic<bool> joining_{false};         // a newcomer that was not taken in yet
   std::atomic<int> wanted_{0};               // by the last Want
   std::atomic<bool> has_begun_{false};       // an operation of the program has succeeded

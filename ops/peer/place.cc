@@ -27,7 +27,8 @@ StatusOr<Place> Place::From(const Config& config) {
     return InvalidArgumentError("KUNGFU_MEMBERSHIP_VERSION " + std::to_string(config.membership_version) +
                                 " is more than " + std::to_string(kMaxVersion));
   }
-  place.version = place.agreed = static_cast<uint32_t>(config.membership_version);
+  place.version = static_cast<uint32_t>(config.membership_version);
+  place.agreed = {place.version, place.peers.size()};
   place.elastic = config.membership != "static";
   place.joining = config.membership == "joining";
   return place;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "ops/base/status.h"
+#include "ops/elastic/membership.h"
 #include "ops/peer/config.h"
 #include "ops/plan/peer_list.h"
 
@@ -14,7 +15,7 @@ struct Place {
   PeerList peers;
   int rank = 0;          // -1: takes no part any more
   uint32_t version = 0;  // of the membership
-  uint32_t agreed = 0;   // see Peer::Advance
+  Headcount agreed;      // see Peer::Advance
   bool elastic = false;  // memberships may change
   bool joining = false;  // a newcomer that was not taken in yet
   bool outdated = false;

@@ -15,10 +15,10 @@ namespace {
 
 constexpr char kBegunName[] = "kungfu/the exchanges that the survivors have begun";
 constexpr char kProgressName[] = "kungfu/how far the survivors are";
-// In place of an era.
+// In place of an era's epoch.
 constexpr uint64_t kOnWay = ~uint64_t{0}, kNowhere = kOnWay - 1;
 
-bool IsOf(uint64_t era, uint32_t change) { return era >> kEpochBits == change; }
+bool IsOf(const Transactions::Era& era, uint32_t change) { return era.epoch >> kEpochBits == change; }
 
 void Append(std::vector<char>* out, const void* data, size_t size) {
   const char* const bytes = static_cast<const char*>(data);
@@ -62,7 +62,8 @@ void Transactions::MeetOnLoop(const Arrival& arrival, StatusCallback met) {
   meeting_->session = session_();
   meeting_->arrival = arrival;
   meeting_->met = std::move(met);
-  AppendNumber(&meeting_->mine, arrival.is_on_way ? kOnWay : gave_up_ ? kNowhere : era_);
+  AppendNumber(&meeting_->mine, arrival.is_on_way ? kOnWay : gave_up_ ? kNowhere : era_.epoch);
+  AppendNumber(&meeting_->mine, static_cast<uint64_t>(era_.peers));
   for (const auto& [key, exchange] : exchanges_) {
     AppendNumber(&meeting_->mine, key.first.size());
     Append(&meeting_->mine, key.first.data(), key.first.size());
@@ -121,7 +122,7 @@ void Transactions::EndMeetingOnLoop(const Status& status) {
 void Transactions::CompareOnLoop() {
   KF_DCHECK(loop_->InLoop());
   struct Told {
-    uint64_t era = kNowhere;
+    Era era{kNowhere, 0};
     std::vector<Key> keys;
   };
   std::vector<Told> all;
@@ -131,7 +132,9 @@ void Transactions::CompareOnLoop() {
     Reader reader(begin, begin + count);
     begin += count;
     Told told;
-    understood = understood && reader.Number(&told.era) && told.era != kNowhere;
+    uint64_t peers = 0;
+    understood = understood && reader.Number(&told.era.epoch) && reader.Number(&peers) && told.era.epoch != kNowhere;
+    told.era.peers = static_cast<int>(peers);
     while (understood && !reader.over()) {
       Key key;
       understood = reader.Text(&key.first) && reader.Number(&key.second);
@@ -139,15 +142,20 @@ void Transactions::CompareOnLoop() {
     }
     all.push_back(std::move(told));
   }
-  // Those that are on the way to the change, or there, have left the era before.
+  // Those that are on the way to the change, or there, have left the era before. Who is there knows how many made it.
   const uint32_t change = meeting_->arrival.change;
-  const bool has_changed = std::any_of(
-      all.begin(), all.end(), [change](const Told& told) { return told.era == kOnWay || IsOf(told.era, change); });
-  if (understood && has_changed) CatchUpOnLoop(change);
+  bool has_changed = false;
+  Era changed{FirstEpoch(change), static_cast<int>(meeting_->counts.size())};
+  for (const Told& told : all) {
+    const bool is_there = IsOf(told.era, change);
+    if (is_there) changed.peers = told.era.peers;
+    has_changed = has_changed || is_there || told.era.epoch == kOnWay;
+  }
+  if (understood && has_changed) CatchUpOnLoop(changed);
   std::set<Key> keys;
   for (const Told& told : all) {
-    if (has_changed && (told.era == kOnWay || !IsOf(told.era, change))) continue;
-    understood = understood && told.era == era_;
+    if (has_changed && !IsOf(told.era, change)) continue;
+    understood = understood && told.era.epoch == era_.epoch;
     keys.insert(told.keys.begin(), told.keys.end());
   }
   if (!understood) {
@@ -163,11 +171,14 @@ void Transactions::CompareOnLoop() {
 }
 
 // Others are on the way to the change: so it is complete here, too, unless this peer was there already.
-void Transactions::CatchUpOnLoop(uint32_t change) {
+void Transactions::CatchUpOnLoop(const Era& changed) {
   KF_DCHECK(loop_->InLoop());
-  if (IsOf(era_, change)) return;
+  if (IsOf(era_, changed.change().version)) {
+    era_.peers = changed.peers;
+    return;
+  }
   DeliverChangeOnLoop();
-  FailOnLoop(CancelledError("the peers have changed"), FirstEpoch(change));
+  FailOnLoop(CancelledError("the peers have changed"), changed);
 }
 
 void Transactions::DeliverChangeOnLoop() {

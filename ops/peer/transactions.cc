@@ -301,7 +301,7 @@ void Transactions::Cancel(uint64_t handle, const Status& cause) {
   });
 }
 
-void Transactions::FailOnLoop(const Status& why, uint64_t era) {
+void Transactions::FailOnLoop(const Status& why, const Era& era) {
   KF_DCHECK(loop_->InLoop());
   while (!exchanges_.empty()) FailExchangeOnLoop(exchanges_.rbegin()->second.get(), why);
   begun_.clear();

@@ -43,6 +43,7 @@
 
 #include "ops/collective/operation.h"
 #include "ops/collective/session.h"
+#include "ops/elastic/membership.h"
 #include "ops/store/buffer_pool.h"
 #include "ops/transport/event_loop.h"
 
@@ -65,12 +66,18 @@ class Transactions {
   void Cancel(uint64_t handle, const Status& cause);
   static bool Owns(uint64_t handle) { return (handle >> 62) == 1; }
 
+  struct Era {
+    uint64_t epoch = 0;  // with which it has begun; plus 1 for each epoch that all have begun since
+    int peers = 0;       // how many made the change
+
+    Era Next() const { return {epoch + 1, peers}; }
+    Headcount change() const { return {VersionOf(static_cast<uint32_t>(epoch)), peers}; }
+  };
   // All that has begun ends: as soon as the session lets go of it. An era begins: the numbers begin anew.
-  void FailOnLoop(const Status& why, uint64_t era);
+  void FailOnLoop(const Status& why, const Era& era);
   // The same, but until an era begins the others cannot know where this peer is.
   void GiveUpOnLoop(const Status& why);
-  // The epoch with which this era has begun; plus 1 for each epoch that all have begun since.
-  uint64_t era() const { return era_; }
+  const Era& era() const { return era_; }
   // There will be no survivors: from now on a lost peer is an error, also of what waits already.
   void NeverRepeatOnLoop();
   // Peers are lost, and the others are about to get a session.
@@ -163,7 +170,7 @@ class Transactions {
 
   void GatherOnLoop(const char* name, std::function<void()> next);
   void CompareOnLoop();
-  void CatchUpOnLoop(uint32_t change);
+  void CatchUpOnLoop(const Era& changed);
   void DeliverChangeOnLoop();
   void EndMeetingOnLoop(const Status& status);
   void ResolveOnLoop();
@@ -183,7 +190,7 @@ class Transactions {
   static constexpr size_t kMostSpares = 64;
   BufferPool spares_{kMostSpares};
   std::set<Key> failed_;  // since the survivors met last
-  uint64_t era_ = 0;
+  Era era_;
   bool gave_up_ = false;  // in this era
   bool never_ = false;
   bool surviving_ = false;  // peers were lost, and the others have not met

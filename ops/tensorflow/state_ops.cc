@@ -61,6 +61,7 @@ class NumbersKernel : public OpKernel {
 
 using RankKernel = NumbersKernel<&kungfu_rank>;
 using ClusterSizeKernel = NumbersKernel<&kungfu_size>;
+using AgreedSizeKernel = NumbersKernel<&kungfu_agreed_size>;
 using PeerInfoKernel = NumbersKernel<&kungfu_rank, &kungfu_size>;
 
 absl::Status Scalars(InferenceContext* context) {
@@ -106,6 +107,13 @@ REGISTER_OP("KungfuClusterSize")
     .SetShapeFn(Scalars)
     .Doc("The number of peers, read when the op runs.");
 KUNGFU_REGISTER_KERNEL("KungfuClusterSize", ClusterSizeKernel, .HostMemory("size"));
+
+REGISTER_OP("KungfuAgreedSize")
+    .Output("size: int32")
+    .SetIsStateful()
+    .SetShapeFn(Scalars)
+    .Doc("The number of peers on which all have agreed, read when the op runs.");
+KUNGFU_REGISTER_KERNEL("KungfuAgreedSize", AgreedSizeKernel, .HostMemory("size"));
 
 REGISTER_OP("KungfuPeerInfo")
     .Output("rank: int32")

@@ -87,7 +87,7 @@ class LearningRateWarmupCallback(LearningRateCallback):
             return
         warn.warn(
             f"LearningRateWarmupCallback: the optimizer has the learning rate {self.initial_lr:g}, "
-            f"which is initial_lr, too, and will get {self._rate(1.0):g}, {peer.size_for_rates()} "
+            f"which is initial_lr, too, and will get {self._rate(1.0):g}, {peer.agreed_size()} "
             "times as much. initial_lr is the rate of one process, not scaled. If it is, make the "
             f"optimizer with scale_learning_rate({self.initial_lr:g})"
         )
@@ -103,4 +103,4 @@ class LearningRateWarmupCallback(LearningRateCallback):
         return self._rate(self._position(epoch, batch) / self.warmup_epochs)
 
     def _rate(self, progress: float) -> float:
-        return self.initial_lr * (1 + (peer.size_for_rates() - 1) * progress)
+        return self.initial_lr * (1 + (peer.agreed_size() - 1) * progress)

@@ -7,8 +7,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from kungfu_tf import ops, peer
+from kungfu_tf import peer
 from kungfu_tf.keras.callbacks.learning_rate import number
+from kungfu_tf.ops import topology
 from kungfu_tf.upstream import generations
 
 
@@ -24,8 +25,9 @@ def scale_learning_rate(lr: Any, *, warmup_steps: int = 0) -> Any:
     as it was given: so scale it again after loading. Steps are those of the job: an epoch has N
     times fewer than on one process.
 
-    In a process that is alone the rate is as it was. Where lost peers are survived and no others
-    come, N stays that of the job's start.
+    In a process that is alone the rate is as it was. N changes between two steps, on all peers in
+    the same one. Where lost peers are survived, and no others come, it stays that of the job's
+    start.
 
     Args:
         lr: A number, or a `LearningRateSchedule` of Keras 3, Keras 2 or tf-keras.
@@ -65,9 +67,9 @@ def scale_learning_rate(lr: Any, *, warmup_steps: int = 0) -> Any:
         return _scaled(lr, warmup_steps)
     rate = number("scale_learning_rate: lr, if it is no LearningRateSchedule,", lr)
     if not warmup_steps:
-        return rate * peer.size_for_rates()
+        return rate * peer.agreed_size()
     return tf.keras.optimizers.schedules.PolynomialDecay(
-        rate, warmup_steps, end_learning_rate=rate * peer.size_for_rates(), power=1.0
+        rate, warmup_steps, end_learning_rate=rate * peer.agreed_size(), power=1.0
     )
 
 
@@ -90,8 +92,7 @@ class _Scaled(generations.Base):
         rate = tf.convert_to_tensor(super().__call__(step))
         if peer.pretends_alone() or not peer.launched():
             return rate
-        peers = ops.cluster_size() if peer.elastic() else peer.size_for_rates()
-        factor = tf.cast(peers, rate.dtype)
+        factor = tf.cast(topology.agreed_size(), rate.dtype)
         if self.kungfu_warmup_steps:
             done = tf.cast(step, rate.dtype) / self.kungfu_warmup_steps
             factor = 1 + (factor - 1) * tf.minimum(done, 1)

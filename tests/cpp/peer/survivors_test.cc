@@ -1,6 +1,8 @@
 // Jobs that lose peers and change their size. A peer that is lost lives on here, unheard.
 
+#include <cmath>
 #include <future>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,9 +44,11 @@ struct Dwindling : Job {
   static void ExpectOk(std::vector<std::future<Status>>* futures) {
     for (auto& future : *futures) EXPECT_OK(Wait(&future));
   }
-  uint32_t Agreed(char name) { return peer(name)->place().agreed; }
-  void ExpectAgreed(const std::string& names, uint32_t version) {
-    for (const char name : names) EXPECT_EQ(Agreed(name), version);
+  void ExpectAgreed(const std::string& names, uint32_t version, int size) {
+    for (const char name : names) {
+      EXPECT_EQ(peer(name)->place().agreed.version, version);
+      EXPECT_EQ(peer(name)->place().agreed.size, size);
+    }
   }
 
   // An all_reduce of the program's, of one number of each peer, which is 1.
@@ -126,9 +130,9 @@ KF_TEST(Survivors, AgreeOnTheirListInTheSameCall) {
   std::vector<std::future<Status>> futures = job.AllAdvance("ab");
   job.Survive("ab", "ab");
   job.ExpectOk(&futures);
-  job.ExpectAgreed("ab", 0);
+  job.ExpectAgreed("ab", 0, 3);
   job.ExpectAllAdvance("ab");
-  job.ExpectAgreed("ab", 1);
+  job.ExpectAgreed("ab", 1, 2);
 }
 
 // They take back a change that nobody has told the newcomer of, and make it again.
@@ -142,13 +146,13 @@ KF_TEST(Survivors, ComeBackFromTheirWayToAChange) {
   job.Survive("ab", "ab");
   futures.pop_back();
   job.ExpectOk(&futures);
-  job.ExpectAgreed("ab", 1);
+  job.ExpectAgreed("ab", 1, 2);
   job.ExpectSurvivorsToRepeat("ab", "ab");  // a list like the one before
   job.Announce("abd");
   futures = job.AllAdvance("ab");
   job.ExpectOk(&futures);
   EXPECT_OK(Wait(&d));
-  job.ExpectAgreed("abd", 4);
+  job.ExpectAgreed("abd", 4, 3);
   job.ExpectSum("abd");
 }
 
@@ -200,10 +204,67 @@ KF_TEST(Survivors, TakeInTheOtherNewcomers) {
   job.HearEntered('c');
   job.Survive("abc", "abc");
   job.ExpectOk(&futures);
-  job.ExpectAgreed("abc", 1);
+  job.ExpectAgreed("abc", 1, 3);
   job.ExpectSurvivorsToRepeat("bc", "bc");  // the newcomer, too, is in their era
   job.ExpectAllAdvance("bc");
-  job.ExpectAgreed("bc", 3);
+  job.ExpectAgreed("bc", 3, 2);
+}
+
+// Keeps a peer's thread from work until it is destroyed.
+class Pause {
+ public:
+  ~Pause() { over_.set_value(); }
+
+  // What is to be called on that thread.
+  StatusCallback Work() {
+    return [this, over = over_.get_future().share()](const Status&) {
+      begun_.set_value();
+      over.wait();
+    };
+  }
+  void AwaitBegin() { begun_.get_future().wait(); }
+
+ private:
+  std::promise<void> begun_, over_;
+};
+
+// A newcomer dies when all have come to the meeting, and the root of the tree, a, knows it: the newcomer has not handed
+// it on to c.
+KF_TEST(Survivors, TakeTheNumberOfPeersFromThoseThatHaveMet) {
+  Dwindling job("abc", "BINARY_TREE");
+  job.Start('d');
+  std::future<Status> d = job.Advance('d');
+  job.Announce("adbc", "abd");
+  std::vector<std::future<Status>> futures = job.AllAdvance("abc");
+  for (const char name : std::string("abd")) job.HearEntered(name);
+  auto pause = std::make_optional<Pause>();
+  Operation invalid = MakeOperation(Kind::kBroadcast, "invalid", DType::kFloat32, ReduceOp::kSum, /*root=*/9);
+  invalid.done = pause->Work();
+  job.peer('a')->session()->Start(std::move(invalid));
+  job.Repeat("adbc", "c");
+  pause->AwaitBegin();
+  job.HearEntered('c');
+  const auto has_handed_on = [&job] {
+    std::promise<double> answered;
+    job.peer('c')->session()->Ping(Seconds(0.1),
+                                   [&](const std::vector<double>& seconds) { answered.set_value(seconds[1]); });
+    return std::isfinite(answered.get_future().get());
+  };
+  ASSERT_TRUE(Becomes(has_handed_on));
+  Pause newcomer;
+  job.peer('d')->Propose(1, newcomer.Work());
+  job.HearQuestion('d');
+  job.Say('d', "proposed\n");
+  newcomer.AwaitBegin();
+  pause.reset();
+  EXPECT_OK(Wait(&futures[0]));
+  job.ExpectAgreed("a", 1, 4);
+  job.Survive("abc", "abc");
+  EXPECT_OK(Wait(&futures[1]));
+  EXPECT_OK(Wait(&futures[2]));
+  job.ExpectAgreed("bc", 1, 4);
+  job.ExpectAllAdvance("abc");
+  job.ExpectAgreed("abc", 2, 3);
 }
 
 // Some have begun the next step when it asks.

@@ -35,4 +35,12 @@ MUTANTS = [
         why="What a peer begins that has left, while others were lost, waits for ever.",
         test="peer_test Survivors.",
     ),
+    Mutant(
+        name="who-has-met-is-not-asked-how-many",
+        file="ops/peer/survivors_meeting.cc",
+        text="    if (is_there) changed.peers = told.era.peers;\n",
+        fault="",
+        why="Survivors of a loss amid a change scale learning rates by different numbers of peers.",
+        test="peer_test Survivors.",
+    ),
 ]

@@ -6,8 +6,8 @@ MUTANTS = [
     Mutant(
         name="warmup-ends-too-high",
         file="kungfu_tf/keras/callbacks/learning_rate_warmup.py",
-        text="(peer.size_for_rates() - 1) * progress",
-        fault="peer.size_for_rates() * progress",
+        text="(peer.agreed_size() - 1) * progress",
+        fault="peer.agreed_size() * progress",
         why="The warmed-up rate is that of one peer more.",
         test="tests/python/cluster/cases/optimizers/cases_learning_rate.py::np2",
     ),
@@ -26,6 +26,15 @@ MUTANTS = [
         fault="return rate",
         why="A schedule trains N times slower than it should.",
         test="tests/python/cluster/cases/optimizers/cases_learning_rate.py::np2",
+    ),
+    Mutant(
+        name="survivors-scale-apart",
+        file="kungfu_tf/keras/callbacks/scaled_rate.py",
+        text="topology.agreed_size()",
+        fault="topology.cluster_size()",
+        why="After a loss survivors train with different rates.",
+        test="tests/python/cluster/test_survivors.py::"
+        "test_all_survivors_count_the_same_number_of_peers",
     ),
     Mutant(
         name="all-ranks-write-files",

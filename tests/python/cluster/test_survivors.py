@@ -142,8 +142,13 @@ def test_the_last_one_begins_the_rest_of_a_step_when_it_is_alone() -> None:
     assert "[0] without it from step 2\n" in done.stdout, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("what", ["sum", "weights", "center", "rates"])
-def test_all_survivors_count_the_same_number_of_peers(what: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("what", "more"),
+    [*((what, []) for what in ("sum", "weights", "center", "rates", "noise")), ("rates", ["-w"])],
+)
+def test_all_survivors_count_the_same_number_of_peers(
+    what: str, more: list[str], tmp_path: Path
+) -> None:
     program = programs.FOLDER / "numbers_of_peers.py"
-    done = programs.run(program, tmp_path, what, flags=["-np", "2", *SURVIVE])
+    done = programs.run(program, tmp_path, what, flags=["-np", "2", *more, *SURVIVE])
     assert "[0] it counts" in done.stdout, done.stdout + done.stderr

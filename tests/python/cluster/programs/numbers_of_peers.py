@@ -13,12 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 import kungfu_tf as kf
+from kungfu_tf import peer
 from kungfu_tf.compression import Cast
 from kungfu_tf.exchange.mean_gradients import mean_gradients
 from kungfu_tf.exchange.synchronous_means import synchronous_means
+from kungfu_tf.optimizers.noise_scale import GradientNoiseScale
 from kungfu_tf.optimizers.synchronous_averaging import SynchronousAveraging
 from kungfu_tf.replicas import sample_weights
 
@@ -94,7 +97,7 @@ def central_model() -> None:
 
 
 def learning_rates() -> None:
-    """They stay those of two, whenever they are asked for."""
+    """They stay those of two until all have agreed on another number."""
     lose_rank_1()
     schedule = tf.keras.optimizers.schedules.ExponentialDecay(0.5, 10, 0.9)
     rate = kf.callbacks.scale_learning_rate(schedule)
@@ -102,6 +105,24 @@ def learning_rates() -> None:
     marked(lambda: kf.ops.all_reduce(1.0, name="step"))
     assert float(rate(0)) == warmup.rate_of_epoch(1) == 1.0
     assert kf.callbacks.scale_learning_rate(0.5) == 1.0
+    if peer.elastic():
+        kf.resize()
+        assert float(rate(0)) == warmup.rate_of_epoch(1) == 0.5
+        assert kf.callbacks.scale_learning_rate(0.5) == 0.5
+
+
+def noise_of_gradients() -> None:
+    """A step of one peer is not measured."""
+    variable = tf.Variable([0.0, 0.0])
+    gradient = tf.constant([[1.0, 2.0], [3.0, 4.0]][ME])
+    monitor = GradientNoiseScale(4, interval=1, alpha=0.5)
+    monitor.gradients([gradient], [variable])
+    before = monitor.metrics["noise_scale"].numpy()
+    # |g|² is 5 and 25, |mean|² is 13: S = (15 - 13) / (1/4 - 1/8), G² = (8·13 - 4·15) / 4
+    np.testing.assert_allclose(before, 16 / 11, rtol=1e-6)
+    lose_rank_1()
+    marked(lambda: monitor.gradients([gradient], [variable]))
+    assert monitor.metrics["noise_scale"].numpy() == before
 
 
 def main() -> None:
@@ -115,6 +136,7 @@ WHAT = {
     "weights": weights_of_samples,
     "center": central_model,
     "rates": learning_rates,
+    "noise": noise_of_gradients,
 }
 
 if __name__ == "__main__":

@@ -29,7 +29,8 @@ from kungfu_tf.native import libraries
 keras = tf.keras
 keras.backend.set_floatx("float64")
 FOLDER = Path(sys.argv[1])
-SAMPLES, BATCH, EPOCHS, SEED, RATE = 110, 4, 2, 3, 0.05
+SAMPLES, BATCH, EPOCHS, SEED = 110, 4, 2, 3
+RATE = 1 / 128  # of one peer; times their number it is exact in float32
 COUNTED = "kungfu/all have samples"  # the vote on the counts of a step
 
 
@@ -98,7 +99,7 @@ def die(where: str, step: int | None = None) -> None:
 
 def write(step: int, epoch: int, numbers: Any) -> None:
     with (FOLDER / f"{ME}.seen").open("a") as file:
-        file.write(f"{step} {epoch} {' '.join(map(str, numbers))}\n")
+        file.write(f"{step} {epoch} {peer.agreed_size()} {' '.join(map(str, numbers))}\n")
 
 
 def grow(size: int | None) -> None:
@@ -111,19 +112,33 @@ def grow(size: int | None) -> None:
         time.sleep(0.02)
 
 
-def seen_by_all() -> dict[int, dict[str, tuple[int, list[int]]]]:
-    """Of each step the epoch and the numbers of samples that each peer had."""
-    steps: dict[int, dict[str, tuple[int, list[int]]]] = collections.defaultdict(dict)
+class Seen(NamedTuple):
+    """What one peer had in one step.
+
+    Attributes:
+        epoch: The epoch.
+        peers: The number of peers that scales its learning rate.
+        numbers: Those of its samples.
+    """
+
+    epoch: int
+    peers: int
+    numbers: list[int]
+
+
+def seen_by_all() -> dict[int, dict[str, Seen]]:
+    """Of each step what each peer had."""
+    steps: dict[int, dict[str, Seen]] = collections.defaultdict(dict)
     for path in FOLDER.glob("*.seen"):
         for line in path.read_text().splitlines():
-            step, epoch, *numbers = map(int, line.split())
+            step, epoch, peers, *numbers = map(int, line.split())
             assert path.stem not in steps[step], (step, path)
-            steps[step][path.stem] = (epoch, numbers)
+            steps[step][path.stem] = Seen(epoch, peers, numbers)
     return steps
 
 
-def trained_on() -> Iterator[tuple[list[int], float]]:
-    """Of each step the samples in it, and by how many their sum is divided.
+def trained_on() -> Iterator[tuple[list[int], float, float]]:
+    """Of each step the samples in it, by how many their sum is divided, and the learning rate.
 
     A peer that dies after the forward pass has said how many it has, but its gradients are lost.
     The mean is that over those that are left, whose weights are those of the earlier count.
@@ -132,9 +147,10 @@ def trained_on() -> Iterator[tuple[list[int], float]]:
     assert sorted(steps) == list(range(len(steps))), sorted(steps)
     for step, parts in sorted(steps.items()):
         lost = [name for (name, where), at in STEPS.items() if (where, at) == ("backward", step)]
-        kept = {name: numbers for name, (_, numbers) in parts.items() if name not in lost}
-        counted = sum(len(numbers) for _, numbers in parts.values())
-        yield [n for numbers in kept.values() for n in numbers], counted * len(kept) / len(parts)
+        kept = [part.numbers for name, part in parts.items() if name not in lost]
+        counted = sum(len(part.numbers) for part in parts.values())
+        [peers] = {part.peers for part in parts.values()}
+        yield [n for part in kept for n in part], counted * len(kept) / len(parts), RATE * peers
 
 
 def check(weights: list[Any], expected: list[Any]) -> None:
@@ -228,7 +244,8 @@ def fit() -> None:
         y = tf.cast(y, tf.float64)
         return squares(y, trapped(looked(predicted, note, step, y[:, 1])))
 
-    sgd = keras.optimizers.SGD(RATE, momentum=0.9)
+    schedule = keras.optimizers.schedules.ExponentialDecay(RATE, 1, 1.0)
+    sgd = keras.optimizers.SGD(kf.callbacks.scale_learning_rate(schedule), momentum=0.9)
     model = model_of(kf.optimizers.SynchronousSGDOptimizer(sgd), loss)
     x, y = data()
     backup = keras.callbacks.BackupAndRestore(str(FOLDER / "backup"))
@@ -247,8 +264,8 @@ def fit() -> None:
     assert kf.size() == LEFT
     kf.barrier(name="all have written")
     for epoch in range(EPOCHS):
-        parts = [p for parts in seen_by_all().values() for p in parts.values() if p[0] == epoch]
-        numbers = sorted(n for _, numbers in parts for n in numbers)
+        parts = [part for parts in seen_by_all().values() for part in parts.values()]
+        numbers = sorted(n for part in parts if part.epoch == epoch for n in part.numbers)
         assert numbers == [*range(SAMPLES)], (epoch, numbers)
     with context.within(is_alone=True):
         expected = fit_alone(x, y)
@@ -257,7 +274,8 @@ def fit() -> None:
 
 def fit_alone(x: Any, y: Any) -> list[Any]:
     model = model_of(keras.optimizers.SGD(RATE, momentum=0.9))
-    for numbers, divisor in trained_on():
+    for numbers, divisor, rate in trained_on():
+        model.optimizer.learning_rate = rate
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(squares(y[numbers], model(x[numbers], training=True))) / divisor
         variables = model.trainable_variables
@@ -286,8 +304,8 @@ def loop() -> None:
     assert kf.size() == LEFT
     kf.barrier(name="all have written")
     expected = np.zeros(3)
-    for numbers, _ in trained_on():
-        expected = expected - RATE * gradient_of(expected, numbers)
+    for numbers, _, rate in trained_on():
+        expected = expected - rate * gradient_of(expected, numbers)
     check([weights], [expected])
 
 
@@ -307,9 +325,10 @@ def descend(state: kf.elastic.ElasticState) -> Any:
                 terminate_runner()
             numbers = random.integers(SAMPLES, size=BATCH).tolist()
             write(state.progress, 0, numbers)
+            rate = RATE * peer.agreed_size()
             mine = gradient_of(weights, numbers)
             die("backward", state.progress)
-            weights = weights - RATE * kf.ops.all_reduce(mine, op="mean", name="step").numpy()
+            weights = weights - rate * kf.ops.all_reduce(mine, op="mean", name="step").numpy()
             if kf.is_root() and state.progress + 1 in GROWS:
                 grow(GROWS.pop(state.progress + 1))
     return weights

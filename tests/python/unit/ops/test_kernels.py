@@ -14,6 +14,7 @@ from kungfu_tf.native import libraries
 
 # These wait for nobody.
 LOCAL = {
+    "KungfuAgreedSize",
     "KungfuCalcStats",
     "KungfuClusterSize",
     "KungfuDropBegun",
@@ -26,6 +27,7 @@ LOCAL = {
     "KungfuTrafficRates",
 }
 OPS = [
+    "KungfuAgreedSize",
     "KungfuAllGather",
     "KungfuAllReduce",
     "KungfuAllToAll",

@@ -108,7 +108,7 @@ class LearningRateWarmupCallback(kf.callbacks.LearningRateWarmupCallback):
     ) -> None:
         del momentum_correction
         super().__init__(
-            float(initial_lr) / peer.size_for_rates(),
+            float(initial_lr) / peer.agreed_size(),
             warmup_epochs=int(warmup_epochs),
             steps_per_epoch=steps_per_epoch,
         )
@@ -118,7 +118,7 @@ class LearningRateWarmupCallback(kf.callbacks.LearningRateWarmupCallback):
         """Says that the last epoch of the warm-up is over."""
         super().on_epoch_end(epoch, logs)
         if self.verbose and epoch == self.warmup_epochs - 1 and kf.is_root():
-            rate = self.initial_lr * peer.size_for_rates()
+            rate = self.initial_lr * peer.agreed_size()
             print(f"\nEpoch {epoch + 1}: finished gradual learning rate warmup to {rate:g}.")
 
     def _position(self, epoch: int, batch: int) -> float:
