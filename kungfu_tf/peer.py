@@ -238,11 +238,11 @@ def size() -> int:
     return _size("kungfu_size")
 
 
-def _size(of_all: str) -> int:
+def _size(function: str) -> int:
     if pretends_alone():
         return 1
     group = context.current().group
-    return calls.number(of_all) if group is None else group.size()
+    return calls.number(function) if group is None else group.size()
 
 
 def pretends_alone() -> bool:
@@ -281,9 +281,10 @@ def agreed_version() -> int:
 
 
 def agreed_size() -> int:
-    """The number of peers of which all peers know, as `agreed_version`.
+    """The number of peers in the list of `agreed_version`.
 
-    It is for what must be the same on all peers in each step, such as a learning rate.
+    It is for what must be the same on all peers in each step, such as a learning rate. On a
+    detached peer it is not 0.
     """
     return _size("kungfu_agreed_size")
 

@@ -80,8 +80,8 @@ def check_interference(*, threshold: float = 0.8) -> bool:
     vote = own is not None and own.newest < threshold * own.best
     with context.eager_mode():  # also within a session's hook
         sums = ops.all_reduce(np.array([vote, 1], np.int32), name="check_interference")
-    votes, peers = (int(total) for total in sums)
-    return 2 * votes > peers
+        votes, peers = np.asarray(sums).tolist()
+    return bool(2 * votes > peers)
 
 
 def _lines() -> list[str]:

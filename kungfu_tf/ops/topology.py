@@ -57,22 +57,23 @@ def cluster_size(*, name: str | None = None) -> Any:
     share = total // kf.ops.cluster_size()
     ```
     """
-    return _size("cluster_size", name)
+    return _size("kungfu_cluster_size", name)
 
 
+@kernels.operation
 def agreed_size() -> Any:
     """`peer.agreed_size`, read whenever the graph runs, as `cluster_size` is."""
-    return _size("agreed_size", None)
+    return _size("kungfu_agreed_size", None)
 
 
-def _size(of_all: str, name: str | None) -> Any:
-    kernels.check_graph(of_all)
+def _size(kernel: str, name: str | None) -> Any:
+    kernels.check_graph(kernel.removeprefix("kungfu_"))
     if peer.pretends_alone():
         return tf.constant(1)
     group = context.current().group
     if group is not None:
         return tf.constant(group.size(), name=name)
-    return getattr(kernels.library(), f"kungfu_{of_all}")(name=name)
+    return getattr(kernels.library(), kernel)(name=name)
 
 
 @kernels.operation

@@ -147,6 +147,11 @@ def newest_of_all(number: int) -> int:
     return int(_of_all([number]).max())
 
 
+def count_peers() -> int:
+    """How many peers there are, the same number on all. All peers must call it."""
+    return len(_of_all([0.0])) if peer.survives() else peer.size()
+
+
 def _wishes(training: Training) -> list[float]:
     size, rate = training.wanted_batch_size, training.wanted_learning_rate
     wished = [math.nan if value is None else float(value) for value in (size, rate)]

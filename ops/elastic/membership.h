@@ -14,12 +14,12 @@
 
 namespace kungfu {
 
-// How many peers a membership has.
+// A membership by its version, and how many peers it has.
 struct Headcount {
   uint32_t version = 0;
   int size = 0;
 
-  // That of a newer membership is greater.
+  // The number of a newer membership is greater.
   uint64_t packed() const { return uint64_t{version} << 32 | static_cast<uint32_t>(size); }
   static Headcount Unpacked(uint64_t packed) {
     return {static_cast<uint32_t>(packed >> 32), static_cast<int>(packed & 0xffffffff)};

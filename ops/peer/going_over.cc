@@ -29,10 +29,10 @@ void Peer::Advance(bool only_if_idle, StatusCallback done) {
     });
   }
   struct News {
-    uint64_t version, lost, busy;
+    uint64_t version, entered, busy;
   };
-  auto news =
-      std::make_shared<News>(News{newest_version_, lost_.load().packed(), only_if_idle && now->busy() ? 1u : 0u});
+  auto news = std::make_shared<News>(
+      News{newest_version_, to_agree_on_.load().packed(), only_if_idle && now->busy() ? 1u : 0u});
   Operation ask;
   ask.kind = Kind::kAllReduce;
   ask.name = kChangeName;
@@ -46,7 +46,7 @@ void Peer::Advance(bool only_if_idle, StatusCallback done) {
     }
     if (!status.ok()) return done(status);
     const auto version = static_cast<uint32_t>(news->version);
-    AgreeOn(Headcount::Unpacked(news->lost));
+    AgreeOn(Headcount::Unpacked(news->entered));
     if (version <= VersionOf(now->epoch())) return done(status);
     on_loop([this, version, done] { AgreedOnLoop(version, done); });
   };
@@ -160,7 +160,12 @@ void Peer::EndEnteringOnLoop(const Status& status) {
   KF_DCHECK(loop_->InLoop());
   loop_->CancelTimerOnLoop(entering_->timer);
   const Entering ended = *std::exchange(entering_, std::nullopt);
-  if (status.ok()) AgreeOn(transactions_->era().change());
+  const Headcount change = transactions_->era().change();
+  if (status.ok()) {
+    AgreeOn(change);
+  } else if (change.version <= VersionOf(session()->epoch()) && change.packed() > to_agree_on_.load().packed()) {
+    to_agree_on_ = change;  // the others may have met
+  }
   ended.done(status);
 }
 
@@ -190,8 +195,8 @@ void Peer::SurviveOnLoop(const Membership& survivors, const std::string& why) {
   const bool is_newer = survivors.version > std::max(VersionOf(now->epoch()), survivors_.version);
   if (!config_.survives || leaves_ || !is_newer || now->rank() < 0) return;
   survivors_ = survivors;
+  to_agree_on_ = survivors.headcount();  // first: whoever reads the other has read this
   newest_version_ = survivors.version;
-  lost_ = survivors.headcount();
   announcements_->AnnounceOnLoop(survivors);
   if (survivors.peers.RankOf(self_) >= 0) {
     transactions_->LostOnLoop();

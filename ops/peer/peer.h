@@ -98,8 +98,8 @@ class Peer {
   // thread.
   //
   // If the job survives lost peers, it does so here, too. Then the survivors are in another session than before, each
-  // since another point of its work. place().agreed is the membership of which all know: it changes here only, and
-  // for all in the same call.
+  // since another point of its work. place().agreed is that of which all know: it changes here only, and for all in
+  // the same call.
   void Advance(StatusCallback done) { Advance(/*only_if_idle=*/false, std::move(done)); }
   // The same; if some peer has operations pending all get kFailedPrecondition instead, and nothing has changed.
   void AdvanceIfIdle(StatusCallback done) { Advance(/*only_if_idle=*/true, std::move(done)); }
@@ -207,7 +207,7 @@ class Peer {
   std::optional<Entering> entering_;
   std::vector<PeerId> failed_peers_;         // as the runner says; the loop's
   std::atomic<uint32_t> newest_version_{0};  // that was announced
-  std::atomic<Headcount> lost_{{}};          // of the newest survivors
+  std::atomic<Headcount> to_agree_on_{{}};   // that the next Advance tells all of: the newest survivors, or a change
   std::atomic<Headcount> agreed_{{}};        // Place::agreed
   std::atomic<bool> joining_{false};         // a newcomer that was not taken in yet
   std::atomic<int> wanted_{0};               // by the last Want

@@ -142,7 +142,8 @@ void Transactions::CompareOnLoop() {
     }
     all.push_back(std::move(told));
   }
-  // Those that are on the way to the change, or there, have left the era before. Who is there knows how many made it.
+  // Those that are on the way to the change, or there, have left the era before. A peer that is there knows how many peers
+  // made the change. If none is there, those that meet make it.
   const uint32_t change = meeting_->arrival.change;
   bool has_changed = false;
   Era changed{FirstEpoch(change), static_cast<int>(meeting_->counts.size())};
@@ -170,7 +171,8 @@ void Transactions::CompareOnLoop() {
   GatherOnLoop(kProgressName, [this] { ResolveOnLoop(); });
 }
 
-// Others are on the way to the change: so it is complete here, too, unless this peer was there already.
+// Others are on the way to the change, or there. So it is complete here, too, unless this peer is on the way or there
+// itself.
 void Transactions::CatchUpOnLoop(const Era& changed) {
   KF_DCHECK(loop_->InLoop());
   if (IsOf(era_, changed.change().version)) {

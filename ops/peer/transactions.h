@@ -68,7 +68,7 @@ class Transactions {
 
   struct Era {
     uint64_t epoch = 0;  // with which it has begun; plus 1 for each epoch that all have begun since
-    int peers = 0;       // how many made the change
+    int peers = 0;       // that made the change; 0 in the first era
 
     Era Next() const { return {epoch + 1, peers}; }
     Headcount change() const { return {VersionOf(static_cast<uint32_t>(epoch)), peers}; }

@@ -25,9 +25,9 @@ def scale_learning_rate(lr: Any, *, warmup_steps: int = 0) -> Any:
     as it was given: so scale it again after loading. Steps are those of the job: an epoch has N
     times fewer than on one process.
 
-    In a process that is alone the rate is as it was. N changes between two steps, on all peers in
-    the same one. Where lost peers are survived, and no others come, it stays that of the job's
-    start.
+    In a process that is alone the rate is as it was. Where peers come and go, a schedule follows
+    their number, on all peers from the same step on. If lost peers are survived, and no others
+    come, N stays that of the job's start.
 
     Args:
         lr: A number, or a `LearningRateSchedule` of Keras 3, Keras 2 or tf-keras.
@@ -92,7 +92,8 @@ class _Scaled(generations.Base):
         rate = tf.convert_to_tensor(super().__call__(step))
         if peer.pretends_alone() or not peer.launched():
             return rate
-        factor = tf.cast(topology.agreed_size(), rate.dtype)
+        peers = topology.agreed_size() if peer.elastic() else peer.agreed_size()
+        factor = tf.cast(peers, rate.dtype)
         if self.kungfu_warmup_steps:
             done = tf.cast(step, rate.dtype) / self.kungfu_warmup_steps
             factor = 1 + (factor - 1) * tf.minimum(done, 1)

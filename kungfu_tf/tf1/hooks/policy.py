@@ -11,7 +11,7 @@ from kungfu_tf import errors, peer, variables
 from kungfu_tf.context import batch_factor, trained_variables
 from kungfu_tf.context.meets import Meets
 from kungfu_tf.policy.base import BasePolicy
-from kungfu_tf.policy.policies import Policies
+from kungfu_tf.policy.policies import Policies, count_peers
 from kungfu_tf.policy.training import Training
 from kungfu_tf.replicas import gates
 from kungfu_tf.replicas.broadcast import values_from_root
@@ -120,7 +120,7 @@ class PolicyHook(Hook):
         training = self._training
         training.end_step()
         training.step += 1
-        training.trained_samples += training.batch_size * training.size
+        training.trained_samples += training.batch_size * count_peers()
         self._call("after_step")
         while training.trained_samples >= (training.epoch + 1) * self._epoch_size:
             self._call("after_epoch")

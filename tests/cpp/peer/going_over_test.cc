@@ -162,6 +162,33 @@ KF_TEST(GoingOver, WhatHasFailedInTheNewSessionFailsForWhoComesLaterToo) {
   EXPECT_CONTAINS(status.message(), "was cancelled at rank 0");
 }
 
+// They are in it, and no Advance has said so.
+KF_TEST(GoingOver, PeersThatWereInterruptedOnTheirWayAgreeAfterwards) {
+  Job job;
+  job.timeout = 60;
+  job.StartMembers("abc");
+  job.Announce("ab", "a");
+  std::future<Status> a = job.Advance('a'), b = job.Advance('b'), c = job.Advance('c');
+  job.HearEntered('a');
+  job.peer('a')->Interrupt(CancelledError("the test"));
+  EXPECT_EQ(Wait(&a).code(), Code::kCancelled);
+  job.Repeat("ab", "bc");
+  job.HearEntered('b');
+  job.peer('b')->Interrupt(CancelledError("the test"));
+  EXPECT_EQ(Wait(&b).code(), Code::kCancelled);
+  EXPECT_OK(Wait(&c));
+  std::vector<std::promise<Status>> begun(2);
+  for (int i : {0, 1}) {
+    job.peer("ab"[i])->BeginEpoch({}, [&begun, i](const Status& status) { begun[i].set_value(status); });
+  }
+  for (auto& promise : begun) EXPECT_OK(promise.get_future().get());
+  job.ExpectAllAdvance("ab");
+  for (const char name : std::string("ab")) {
+    EXPECT_EQ(job.peer(name)->place().agreed.version, 1u);
+    EXPECT_EQ(job.peer(name)->place().agreed.size, 2);
+  }
+}
+
 KF_TEST(GoingOver, NewcomersMayDieOneAfterTheOther) {
   Job job;
   job.StartMembers("ab");

@@ -36,7 +36,7 @@ MUTANTS = [
         test="peer_test Survivors.",
     ),
     Mutant(
-        name="who-has-met-is-not-asked-how-many",
+        name="those-that-have-met-are-not-asked",
         file="ops/peer/survivors_meeting.cc",
         text="    if (is_there) changed.peers = told.era.peers;\n",
         fault="",

@@ -30,8 +30,8 @@ MUTANTS = [
     Mutant(
         name="survivors-scale-apart",
         file="kungfu_tf/keras/callbacks/scaled_rate.py",
-        text="topology.agreed_size()",
-        fault="topology.cluster_size()",
+        text="topology.agreed_size() if peer.elastic()",
+        fault="topology.cluster_size() if peer.elastic()",
         why="After a loss survivors train with different rates.",
         test="tests/python/cluster/test_survivors.py::"
         "test_all_survivors_count_the_same_number_of_peers",

@@ -6,7 +6,7 @@ MUTANTS = [
     Mutant(
         name="one-vote-is-most",
         file="kungfu_tf/monitor/statistics.py",
-        text="return 2 * votes > peers",
+        text="return bool(2 * votes > peers)",
         fault="return votes > 0",
         why="One slow peer changes the strategy of all.",
         test="tests/python/cluster/cases/monitor/cases_monitoring.py::np3",

@@ -143,12 +143,17 @@ def test_the_last_one_begins_the_rest_of_a_step_when_it_is_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "more"),
-    [*((what, []) for what in ("sum", "weights", "center", "rates", "noise")), ("rates", ["-w"])],
+    ("what", "flags"),
+    [
+        *((what, ["-np", "2"]) for what in ("sum", "weights", "center", "rates", "noise")),
+        ("rates", ["-np", "2", "-w"]),
+        ("samples", ["-np", "3"]),
+    ],
 )
 def test_all_survivors_count_the_same_number_of_peers(
-    what: str, more: list[str], tmp_path: Path
+    what: str, flags: list[str], tmp_path: Path
 ) -> None:
     program = programs.FOLDER / "numbers_of_peers.py"
-    done = programs.run(program, tmp_path, what, flags=["-np", "2", *more, *SURVIVE])
-    assert "[0] it counts" in done.stdout, done.stdout + done.stderr
+    done = programs.run(program, tmp_path, what, flags=[*flags, *SURVIVE])
+    left = int(flags[1]) - 1
+    assert done.stdout.count("it counts") == left, done.stdout + done.stderr

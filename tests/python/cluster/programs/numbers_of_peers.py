@@ -1,6 +1,7 @@
-"""Two peers; one is lost in a step whose exchange the other repeats alone.
+"""The last peer is lost, and the others count how many there are.
 
-numbers_of_peers.py FOLDER WHAT: which number of peers the result is made with.
+numbers_of_peers.py FOLDER WHAT, as 2 peers: which number of peers the result is made with. The
+other one repeats the step's exchange alone. "samples" is for 3 peers.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ from kungfu_tf.exchange.synchronous_means import synchronous_means
 from kungfu_tf.optimizers.noise_scale import GradientNoiseScale
 from kungfu_tf.optimizers.synchronous_averaging import SynchronousAveraging
 from kungfu_tf.replicas import sample_weights
+from kungfu_tf.upstream.hook import Hook
 
+v1 = tf.compat.v1
 HAS_BEGUN = Path(sys.argv[1]) / "has begun"
-ME = kf.rank()
+ME, PEERS = kf.rank(), kf.size()
 
 
 def marked(function: Callable[[], Any]) -> Any:
@@ -41,22 +44,22 @@ def marked(function: Callable[[], Any]) -> Any:
     return step()
 
 
-def until_the_other_has_begun() -> None:
+def until(is_so: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 60
-    while not HAS_BEGUN.exists():
+    while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
-def lose_rank_1() -> None:
-    if ME == 1:
-        until_the_other_has_begun()
+def lose_the_last() -> None:
+    if ME == PEERS - 1:
+        until(HAS_BEGUN.exists)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 def sum_by_a_codec() -> None:
     """That of one peer."""
-    lose_rank_1()
+    lose_the_last()
     variable = tf.Variable([0.0, 0.0])
     gradient = tf.constant([3.0, 5.0])
     codec = Cast("bfloat16")
@@ -70,7 +73,7 @@ def sum_by_a_codec() -> None:
 
 def weights_of_samples() -> None:
     """That of the only peer is 1."""
-    lose_rank_1()
+    lose_the_last()
     variable, gradient = tf.Variable(0.0), tf.constant(3.0)
 
     def exchange() -> Any:
@@ -88,7 +91,7 @@ def central_model() -> None:
     step = tf.function(lambda: averaging.before_update([variable]), autograph=False)
     step()
     assert variable.numpy() == 7 / 8 * [1, 3][ME] + 1 / 8 * 2
-    lose_rank_1()
+    lose_the_last()
     marked(lambda: averaging.before_update([variable]))
     center, drawn = 2 + 1 / 8 * (9 / 8 - 2), 7 / 8 * 9 / 8 + 1 / 8 * 2
     assert variable.numpy() == drawn, variable
@@ -98,7 +101,7 @@ def central_model() -> None:
 
 def learning_rates() -> None:
     """They stay those of two until all have agreed on another number."""
-    lose_rank_1()
+    lose_the_last()
     schedule = tf.keras.optimizers.schedules.ExponentialDecay(0.5, 10, 0.9)
     rate = kf.callbacks.scale_learning_rate(schedule)
     warmup = kf.callbacks.LearningRateWarmupCallback(0.5, warmup_epochs=1)
@@ -120,14 +123,52 @@ def noise_of_gradients() -> None:
     before = monitor.metrics["noise_scale"].numpy()
     # |g|² is 5 and 25, |mean|² is 13: S = (15 - 13) / (1/4 - 1/8), G² = (8·13 - 4·15) / 4
     np.testing.assert_allclose(before, 16 / 11, rtol=1e-6)
-    lose_rank_1()
+    lose_the_last()
     marked(lambda: monitor.gradients([gradient], [variable]))
     assert monitor.metrics["noise_scale"].numpy() == before
 
 
+class HearsOfALoss(Hook):
+    """After the second step: rank 0 goes on at once, rank 1 when it knows that rank 2 is lost."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self.steps += 1
+        if self.steps == 2 and ME == 0:
+            HAS_BEGUN.touch()
+        elif self.steps == 2:
+            lose_the_last()
+            until(lambda: kf.size() == 2)
+
+
+class Samples(kf.policy.BasePolicy):
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+
+    def after_step(self, training: Any) -> None:
+        self.seen.append(training.trained_samples)
+
+
+def samples_of_a_session() -> None:
+    """Those of the step after which the third was lost are those of two."""
+    with tf.Graph().as_default():
+        weight = v1.get_variable("weight", [], use_resource=True)
+        sgd = kf.optimizers.SynchronousSGDOptimizer(v1.train.GradientDescentOptimizer(0.1))
+        train = sgd.minimize(weight**2, v1.train.get_or_create_global_step())
+        kf.variables.get_or_create_batch_size(4)
+        samples = Samples()
+        hook = kf.hooks.PolicyHook([samples], epoch_size=100, epoch_num=1, init_batch_size=4)
+        with v1.train.MonitoredTrainingSession(hooks=[HearsOfALoss(), hook]) as session:
+            for _ in range(3):
+                session.run(train)
+    assert samples.seen == [12, 20, 28], samples.seen
+
+
 def main() -> None:
     WHAT[sys.argv[2]]()
-    assert kf.size() == 1
+    assert kf.size() == PEERS - 1
     print("it counts", flush=True)
 
 
@@ -137,6 +178,7 @@ WHAT = {
     "center": central_model,
     "rates": learning_rates,
     "noise": noise_of_gradients,
+    "samples": samples_of_a_session,
 }
 
 if __name__ == "__main__":

@@ -150,6 +150,7 @@ def trained_on() -> Iterator[tuple[list[int], float, float]]:
         kept = [part.numbers for name, part in parts.items() if name not in lost]
         counted = sum(len(part.numbers) for part in parts.values())
         [peers] = {part.peers for part in parts.values()}
+        assert step < len(steps) - 1 or peers == len(parts), (peers, parts)  # at the end
         yield [n for part in kept for n in part], counted * len(kept) / len(parts), RATE * peers
 
 
