@@ -142,8 +142,8 @@ void Transactions::CompareOnLoop() {
     }
     all.push_back(std::move(told));
   }
-  // Those that are on the way to the change, or there, have left the era before. A peer that is there knows how many peers
-  // made the change. If none is there, those that meet make it.
+  // Those that are on the way to the change, or there, have left the era before. A peer that is there knows how many
+  // peers made the change. If none is there, those that meet make it.
   const uint32_t change = meeting_->arrival.change;
   bool has_changed = false;
   Era changed{FirstEpoch(change), static_cast<int>(meeting_->counts.size())};
