@@ -2,7 +2,7 @@
 
 #include <cmath>
 #include <future>
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -210,18 +210,19 @@ KF_TEST(Survivors, TakeInTheOtherNewcomers) {
   job.ExpectAgreed("bc", 3, 2);
 }
 
-// Keeps a peer's thread from work until it is destroyed.
+// Keeps a peer's thread from work, from the end of what its session does now until it is destroyed.
 class Pause {
  public:
-  ~Pause() { over_.set_value(); }
-
-  // What is to be called on that thread.
-  StatusCallback Work() {
-    return [this, over = over_.get_future().share()](const Status&) {
+  Pause(Job* job, char name) {
+    Operation invalid = MakeOperation(Kind::kBroadcast, "invalid", DType::kFloat32, ReduceOp::kSum, /*root=*/9);
+    invalid.done = [this, over = over_.get_future().share()](const Status&) {
       begun_.set_value();
       over.wait();
     };
+    job->peer(name)->session()->Start(std::move(invalid));
   }
+  ~Pause() { over_.set_value(); }
+
   void AwaitBegin() { begun_.get_future().wait(); }
 
  private:
@@ -237,10 +238,7 @@ KF_TEST(Survivors, TakeTheNumberOfPeersFromThoseThatHaveMet) {
   job.Announce("adbc", "abd");
   std::vector<std::future<Status>> futures = job.AllAdvance("abc");
   for (const char name : std::string("abd")) job.HearEntered(name);
-  auto pause = std::make_optional<Pause>();
-  Operation invalid = MakeOperation(Kind::kBroadcast, "invalid", DType::kFloat32, ReduceOp::kSum, /*root=*/9);
-  invalid.done = pause->Work();
-  job.peer('a')->session()->Start(std::move(invalid));
+  auto pause = std::make_unique<Pause>(&job, 'a');
   job.Repeat("adbc", "c");
   pause->AwaitBegin();
   job.HearEntered('c');
@@ -251,10 +249,7 @@ KF_TEST(Survivors, TakeTheNumberOfPeersFromThoseThatHaveMet) {
     return std::isfinite(answered.get_future().get());
   };
   ASSERT_TRUE(Becomes(has_handed_on));
-  Pause newcomer;
-  job.peer('d')->Propose(1, newcomer.Work());
-  job.HearQuestion('d');
-  job.Say('d', "proposed\n");
+  Pause newcomer(&job, 'd');
   newcomer.AwaitBegin();
   pause.reset();
   EXPECT_OK(Wait(&futures[0]));
