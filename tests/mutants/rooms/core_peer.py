@@ -43,4 +43,12 @@ MUTANTS = [
         why="Survivors of a loss amid a change scale learning rates by different numbers of peers.",
         test="peer_test Survivors.",
     ),
+    Mutant(
+        name="an-interrupted-change-is-not-agreed-on",
+        file="ops/peer/going_over.cc",
+        text="    to_agree_on_ = change;  // the others may have met\n",
+        fault="",
+        why="Peers that have made one change train with different learning rates.",
+        test="peer_test GoingOver.",
+    ),
 ]

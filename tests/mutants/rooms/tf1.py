@@ -29,4 +29,13 @@ MUTANTS = [
             "tests/python/cluster/cases/replicas/cases_initializer.py::np3::hook_sees_that_nothing_was_averaged"
         ),
     ),
+    Mutant(
+        name="survivors-count-samples-apart",
+        file="kungfu_tf/tf1/hooks/policy.py",
+        text="training.batch_size * count_peers()",
+        fault="training.batch_size * training.size",
+        why="After a loss peers begin an epoch in different steps, and wait for each other.",
+        test="tests/python/cluster/test_survivors.py::"
+        "test_all_survivors_count_the_same_number_of_peers",
+    ),
 ]
