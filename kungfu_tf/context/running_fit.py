@@ -22,6 +22,10 @@ class ElasticRun(Protocol):
     def has_begun(self) -> bool:
         """Whether this call of `fit` begins in the middle of an epoch."""
 
+    @property
+    def done_before(self) -> float:
+        """Which part of the epoch was done before this call of `fit`, from 0 to 1."""
+
 
 class TrainedData(Protocol):
     """The data that `fit` trains on."""

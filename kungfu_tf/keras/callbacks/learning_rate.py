@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from kungfu_tf import context
 from kungfu_tf.upstream import generations
 from kungfu_tf.upstream.callback import Callback
 
@@ -71,7 +72,10 @@ class LearningRateCallback(Callback):
                 f"{type(self).__name__}: how many batches an epoch has is not known before its "
                 "end; give steps_per_epoch to the callback"
             )
-        return epoch + min(batch / steps, 1.0)
+        fit = context.current().fit
+        done = fit.elastic_run.done_before if fit and fit.elastic_run else 0.0
+        share = 1.0 if self._steps_per_epoch else 1 - done  # of the epoch: that of these steps
+        return epoch + min(done + share * batch / steps, 1.0)
 
     def _optimizer(self) -> Any:
         """The optimizer whose rate is set; of one that scales the loss, the optimizer inside."""

@@ -105,6 +105,12 @@ class ElasticRun:
         """How many steps were made, including those of the run that this training continues."""
         return self._earlier_steps + self.step
 
+    @property
+    def done_before(self) -> float:
+        """Which part of the epoch was done before this pass through the data, from 0 to 1."""
+        length = self.position.length
+        return self._first_sample / length if length else 0.0
+
     def use_sizes(self, sizes: Sizes) -> None:
         """Takes the sizes of batches from `sizes` in this call of `fit`, which policies change."""
         self._sizes = sizes

@@ -28,6 +28,15 @@ MUTANTS = [
         test="tests/python/cluster/cases/optimizers/cases_learning_rate.py::np2",
     ),
     Mutant(
+        name="warmup-begins-its-epoch-anew",
+        file="kungfu_tf/keras/callbacks/learning_rate.py",
+        text="fit.elastic_run.done_before if fit and fit.elastic_run else 0.0",
+        fault="0.0",
+        why="After a change of the peers the warm-up falls back.",
+        test="tests/python/cluster/test_survivors.py::"
+        "test_all_survivors_count_the_same_number_of_peers",
+    ),
+    Mutant(
         name="survivors-scale-apart",
         file="kungfu_tf/keras/callbacks/scaled_rate.py",
         text="topology.agreed_size() if peer.elastic()",

@@ -148,6 +148,7 @@ def test_the_last_one_begins_the_rest_of_a_step_when_it_is_alone() -> None:
         *((what, ["-np", "2"]) for what in ("sum", "weights", "center", "rates", "noise")),
         ("rates", ["-np", "2", "-w"]),
         ("samples", ["-np", "3"]),
+        ("warm-up", ["-np", "3", "-w"]),
     ],
 )
 def test_all_survivors_count_the_same_number_of_peers(

@@ -1,7 +1,7 @@
 """The last peer is lost, and the others count how many there are.
 
 numbers_of_peers.py FOLDER WHAT, as 2 peers: which number of peers the result is made with. The
-other one repeats the step's exchange alone. "samples" is for 3 peers.
+other one repeats the step's exchange alone. "samples" and "warm-up" are for 3 peers.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from kungfu_tf.upstream.hook import Hook
 
 v1 = tf.compat.v1
 HAS_BEGUN = Path(sys.argv[1]) / "has begun"
+RATE = 0.0625
 ME, PEERS = kf.rank(), kf.size()
 
 
@@ -114,6 +115,33 @@ def learning_rates() -> None:
         assert kf.callbacks.scale_learning_rate(0.5) == 0.5
 
 
+class Rates(tf.keras.callbacks.Callback):
+    """Behind the warm-up: how far it is, of each batch. Rank 2 is lost before its fourth one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.progress: list[float] = []
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        if ME == 2 and len(self.progress) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        rate = float(np.asarray(self.model.optimizer.learning_rate))
+        self.progress.append((rate / RATE - 1) / (peer.agreed_size() - 1))
+
+
+def warm_up_amid_an_epoch() -> None:
+    """Of 60 samples 18 are done in 3 steps, and 4 for each step of the two that are left."""
+    model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1)])
+    model.compile(kf.optimizers.SynchronousSGDOptimizer(tf.keras.optimizers.SGD(RATE)), "mse")
+    rates = Rates()
+    callbacks = [kf.callbacks.LearningRateWarmupCallback(RATE, warmup_epochs=1), rates]
+    x = np.ones((60, 1), np.float32)
+    kf.elastic.fit(model, x, y=x, batch_size=2, verbose=0, callbacks=callbacks)
+    assert np.all(np.diff(rates.progress) > 0), rates.progress
+    np.testing.assert_allclose(rates.progress[:4], [0, 0.1, 0.2, 0.3], atol=1e-6)
+    np.testing.assert_allclose(rates.progress[-1], 1 - 4 / 60, atol=1e-2)
+
+
 def noise_of_gradients() -> None:
     """A step of one peer is not measured."""
     variable = tf.Variable([0.0, 0.0])
@@ -177,6 +205,7 @@ WHAT = {
     "weights": weights_of_samples,
     "center": central_model,
     "rates": learning_rates,
+    "warm-up": warm_up_amid_an_epoch,
     "noise": noise_of_gradients,
     "samples": samples_of_a_session,
 }
