@@ -195,7 +195,7 @@ void Peer::SurviveOnLoop(const Membership& survivors, const std::string& why) {
   const bool is_newer = survivors.version > std::max(VersionOf(now->epoch()), survivors_.version);
   if (!config_.survives || leaves_ || !is_newer || now->rank() < 0) return;
   survivors_ = survivors;
-  to_agree_on_ = survivors.headcount();  // first: whoever reads the other has read this
+  to_agree_on_ = survivors.headcount();  // before the other, which Advance reads first
   newest_version_ = survivors.version;
   announcements_->AnnounceOnLoop(survivors);
   if (survivors.peers.RankOf(self_) >= 0) {
